@@ -1,0 +1,43 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+# Each stamp stands for an installed set of packages; it is remade only when what it pins changes.
+BASE := .venv/.base
+DEV := .venv/.dev
+
+.PHONY: demo test check format bench docs clean
+
+demo: $(BASE)
+	$(BIN)/proxfl demo --out out/demo
+
+test: $(DEV)
+	$(BIN)/pytest -n 2
+
+check: $(DEV)
+	$(BIN)/ruff check proxfl tests benchmarks examples
+	$(BIN)/ruff format --check proxfl tests benchmarks examples
+	$(BIN)/pyright
+	$(BIN)/pytest -q tests/test_imports.py
+
+format: $(DEV)
+	$(BIN)/ruff check --fix proxfl tests benchmarks examples
+	$(BIN)/ruff format proxfl tests benchmarks examples
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks.run
+
+docs: $(DEV)
+	$(BIN)/mkdocs build --strict
+
+$(BASE): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(DEV): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@ $(BASE)
+
+clean:
+	rm -rf .venv out site

@@ -1,0 +1,128 @@
+"""What an algorithm is, and what it may see.
+
+The problem is `minimise sum_i w_i f_i(x) + g(x)`. A round is `broadcast -> client -> mean ->
+server`; all that survives it is one server state and one state per client, both pytrees.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from proxfl.points import Point, Scalar, dtype
+
+S = TypeVar("S")  # the server's state
+C = TypeVar("C")  # one client's state
+D = TypeVar("D")  # the message down
+U = TypeVar("U")  # the message up
+
+
+class Objective(NamedTuple):
+    """One client's smooth part f_i, as an algorithm may see it.
+
+    The key *is* the minibatch: equal keys give equal batches, which is what variance-reduced
+    methods need when they compare gradients at two points.
+    """
+
+    grad: Callable[[Point, PRNGKeyArray], Point]
+    full_grad: Callable[[Point], Point]
+    value: Callable[[Point], Scalar]
+
+
+class Regulariser(abc.ABC):
+    """The shared, usually non-smooth part g."""
+
+    @abc.abstractmethod
+    def value(self, x: Point) -> Scalar: ...
+
+    @abc.abstractmethod
+    def prox(self, x: Point, step: Scalar) -> Point:
+        """The u that minimises step * g(u) + |u - x|^2 / 2."""
+
+    @abc.abstractmethod
+    def distance(self, x: Point, grad: Point) -> Scalar:
+        """How far -grad is from the subdifferential of g at x: zero exactly at an optimum."""
+
+    @abc.abstractmethod
+    def bound(self, x: Point) -> Scalar:
+        """B_g, the longest subgradient at any point shaped like x; infinite where there is none."""
+
+    @property
+    def step_limit(self) -> Scalar:
+        """The prox is single-valued for steps below this; infinite when g is convex."""
+        return jnp.inf
+
+
+class Reply(NamedTuple):
+    """What a client hands back: its own next state, the uplink, and metrics only it can see."""
+
+    state: Any
+    up: Any
+    info: dict[str, Scalar] = {}
+
+
+class Received(NamedTuple):
+    """What reaches the server: the weighted mean uplink of the clients that answered.
+
+    `share` is the total weight of those clients, in (0, 1]; 1 under full participation.
+    """
+
+    mean: Any
+    share: Scalar
+    key: PRNGKeyArray
+
+
+class Algorithm(abc.ABC, Generic[S, C, D, U]):
+    """Fields are hyper-parameters (a pytree); methods are pure; `self` never changes."""
+
+    @abc.abstractmethod
+    def init(self, g: Regulariser, x0: Point) -> tuple[S, C]:
+        """The server's state and every client's state before the first round."""
+
+    @abc.abstractmethod
+    def broadcast(self, g: Regulariser, server: S) -> D: ...
+
+    @abc.abstractmethod
+    def client(
+        self, f: Objective, g: Regulariser, state: C, down: D, key: PRNGKeyArray
+    ) -> Reply: ...
+
+    @abc.abstractmethod
+    def server(self, g: Regulariser, server: S, received: Received) -> S: ...
+
+    @abc.abstractmethod
+    def output(self, g: Regulariser, server: S) -> Point:
+        """The model this method reports; every metric is evaluated here."""
+
+    @property
+    def needs_everyone(self) -> bool:
+        """Whether the method is undefined when some clients sit a round out."""
+        return False
+
+    @property
+    def longest_prox(self) -> Scalar:
+        """The largest step it ever gives to `g.prox`; infinite where it grows without limit."""
+        return jnp.inf
+
+    def exchanges(self) -> tuple[Any, ...]:
+        """The down-client-up-server exchanges that make one round, in order."""
+        return (self,)
+
+
+def repeat(
+    step: Callable[[Any, Scalar, PRNGKeyArray], Any], carry: Any, key: PRNGKeyArray, times: int
+) -> Any:
+    """`carry = step(carry, t, key_t)` for t = 0, ..., times - 1.
+
+    `t` comes in the floating type of the carry, since methods use it only to scale steps.
+    """
+    keys = jax.random.split(key, times)
+    steps = jnp.arange(times, dtype=dtype(carry))
+
+    def body(carry, t_and_key):
+        return step(carry, *t_and_key), None
+
+    return jax.lax.scan(body, carry, (steps, keys))[0]

@@ -1,0 +1,100 @@
+"""The one list of algorithms. Adding a case here buys every law that is stated over the list."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+import proxfl as px
+from proxfl.core import Algorithm
+from proxfl.losses import Logistic, Squared
+from proxfl.prox import L1
+from tests import literal
+
+
+class Case(NamedTuple):
+    """A method with steps that suit `problem()`, and its slow twin in NumPy."""
+
+    algorithm: Algorithm
+    literal: literal.Method
+    exact: bool  # keeps every stationary point of f + g where it is, for all n and tau
+    name: str
+
+
+D = 6
+ETA, ETA_G, TAU = 0.05, 1.5, 4
+
+
+def case(algorithm, twin, exact, name=None):
+    return Case(algorithm, twin, exact, name or type(algorithm).__name__)
+
+
+algorithms = [
+    case(px.Decoupled(ETA, ETA_G, TAU), literal.decoupled(ETA, ETA_G, TAU), True),
+    case(px.Decoupled(ETA, ETA_G, 1), literal.decoupled(ETA, ETA_G, 1), True, "Decoupled-tau1"),
+    case(
+        px.Decoupled(ETA, ETA_G, TAU, "constant"),
+        literal.decoupled(ETA, ETA_G, TAU, inner=lambda t: ETA),
+        False,
+        "Decoupled-constant",
+    ),
+    case(
+        px.Decoupled(ETA, ETA_G, TAU, "none"),
+        literal.decoupled(ETA, ETA_G, TAU, inner=lambda t: 0.0),
+        False,
+        "Decoupled-none",
+    ),
+    case(px.AsPrinted(ETA, ETA_G, TAU), literal.decoupled(ETA, ETA_G, TAU), True),
+    case(px.DecoupledPartial(ETA, ETA_G, TAU), literal.decoupled(ETA, ETA_G, TAU), True),
+    case(px.Coupled(ETA, ETA_G, TAU), literal.coupled(ETA, ETA_G, TAU), False),
+    case(px.FedAvg(ETA, ETA_G, TAU), literal.fedavg(ETA, ETA_G, TAU), False),
+    case(px.FedMid(ETA, ETA_G, TAU), literal.fedmid(ETA, ETA_G, TAU, ETA, ETA * TAU), False),
+    case(
+        px.FedMid(ETA, ETA_G, TAU, "eta"),
+        literal.fedmid(ETA, ETA_G, TAU, ETA, ETA),
+        False,
+        "FedMid-eta",
+    ),
+    case(
+        px.FedMid(ETA, ETA_G, TAU, "none"),
+        literal.fedmid(ETA, ETA_G, TAU, ETA, 0.0),
+        False,
+        "FedMid-no-server-prox",
+    ),
+    case(
+        px.FedMid(ETA, ETA_G, TAU, "full", "none"),
+        literal.fedmid(ETA, ETA_G, TAU, 0.0, ETA * TAU),
+        False,
+        "FedMid-no-client-prox",
+    ),
+    case(px.FedDA(ETA, ETA_G, TAU), literal.fedda(ETA, ETA_G, TAU), False),
+    case(px.FastFedDA(0.1, 8.0, TAU), literal.fast_fedda(0.1, 8.0, TAU, True), False),
+    case(
+        px.FastFedDA(0.1, 8.0, TAU, "no"),
+        literal.fast_fedda(0.1, 8.0, TAU, False),
+        False,
+        "FastFedDA-single-count",
+    ),
+    case(px.ProximalGradient(0.3), literal.proximal_gradient(0.3), True),
+]
+
+
+def sites(clients=5, rows=(7, 12, 9, 7, 10), seed=0, labels=True):
+    """Clients of unequal size whose optima differ."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(clients):
+        m = rows[i % len(rows)]
+        a = rng.normal(size=(m, D)) + rng.normal(size=D)
+        z = a @ rng.normal(size=D) + 0.1 * rng.normal(size=m)
+        made.append((a, np.sign(z) if labels else z))
+    return made
+
+
+def problem(theta=0.05, batch=None):
+    """Sparse logistic regression."""
+    return px.Problem(g=L1(theta), x0=np.zeros(D), loss=Logistic(), batch=batch)
+
+
+def least_squares(theta=0.05):
+    """A strongly convex problem: l1 least squares with more rows than columns."""
+    return px.Problem(g=L1(theta), x0=np.zeros(D), loss=Squared())

@@ -1,0 +1,141 @@
+"""The one list of regularisers: adding a case buys every law in tests/prox."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from jax.flatten_util import ravel_pytree
+
+from proxfl.core import Regulariser
+from proxfl.points import Point, Tree, size
+from proxfl.prox import (
+    L1,
+    MCP,
+    SCAD,
+    Box,
+    GroupL2,
+    L1Ball,
+    L2Ball,
+    L2Norm,
+    LInf,
+    LInfBall,
+    NonNegative,
+    Nuclear,
+    OnLeaves,
+    Relu,
+    Ridge,
+    Scaled,
+    Shifted,
+    Simplex,
+    SquaredL2,
+    SumOverLeaves,
+    TotalVariation,
+    Zero,
+    elastic_net,
+    together,
+)
+
+# Compiled once for each kind of regulariser and shape, however many laws call them.
+value = jax.jit(lambda g, x: g.value(x))
+prox = jax.jit(lambda g, x, step: g.prox(x, step))
+distance = jax.jit(lambda g, x, grad: g.distance(x, grad))
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Case(NamedTuple):
+    """A regulariser, and a point of the shape it is tried on."""
+
+    name: str
+    g: Regulariser
+    like: Point
+
+    @property
+    def convex(self) -> bool:
+        return bool(jnp.isinf(self.g.step_limit))
+
+    @property
+    def longest(self) -> float:
+        """A step well inside the range where the prox is single-valued."""
+        return min(4.0, 0.9 * float(self.g.step_limit))
+
+    @property
+    def finite(self) -> bool:
+        """Whether g is finite everywhere; the seed is nowhere near any of the sets."""
+        return bool(jnp.isfinite(self.g.value(self.point(np.linspace(-9.0, 10.0, self.size)))))
+
+    @property
+    def size(self) -> int:
+        return size(self.like)
+
+    def point(self, flat: np.ndarray) -> Point:
+        return ravel_pytree(self.like)[1](jnp.asarray(flat))
+
+    def points(self) -> st.SearchStrategy[Point]:
+        return arrays(np.float64, self.size, elements=entries).map(self.point)
+
+    def steps(self) -> st.SearchStrategy[float]:
+        return st.floats(2.0**-6, self.longest)
+
+
+# Quarters make ties and zeros; the fine grid makes all else, yet nothing that underflows squared.
+entries = st.one_of(
+    st.integers(-12, 12).map(lambda i: i / 4),
+    st.integers(-(2**23), 2**23).map(lambda i: i / 2**20),
+)
+
+vector, matrix = jnp.zeros(8), jnp.zeros((4, 3))
+network = Tree({"first": {"kernel": jnp.zeros((3, 2)), "bias": jnp.zeros(2)}, "last": jnp.zeros(3)})
+labels = jnp.array([0, 0, 1, 1, 1, -1, 2, 2])
+ramp = jnp.array([0.0, 0.5, 1.0, 0.0, 2.0, 0.25, 1.5, 1.0])
+centre = jnp.array([1.0, -0.5, 0.0, 3.0, 0.25, -2.0, 1.0, 1.0])
+groups = GroupL2.of(labels, 0.6)
+
+regularisers = [
+    Case("zero", Zero(), vector),
+    Case("ridge", SquaredL2(0.7), matrix),
+    Case("l1", L1(0.7), vector),
+    Case("l1_of_matrix", L1(0.7), matrix),
+    Case("l1_weighted", L1(ramp), vector),
+    Case("l2", L2Norm(1.3), vector),
+    Case("linf", LInf(1.3), vector),
+    Case("linf_of_matrix", LInf(0.4), matrix),
+    Case("relu", Relu(0.7), vector),
+    Case("groups", groups, vector),
+    Case("groups_weighted", GroupL2.of(labels, 0.5, [1.0, 0.0, 3.0]), vector),
+    Case("groups_of_matrix", GroupL2.of(np.arange(12).reshape(4, 3) % 3, 0.5), matrix),
+    Case("nuclear", Nuclear(0.9), matrix),
+    Case("nuclear_wide", Nuclear(0.9), matrix.T),
+    Case("variation", TotalVariation(0.6), vector),
+    Case("variation_weighted", TotalVariation(ramp[1:]), vector),
+    Case("box", Box(-0.5, 1.25), vector),
+    Case("box_uneven", Box(-ramp, jnp.inf), vector),
+    Case("nonneg", NonNegative(), matrix),
+    Case("simplex", Simplex(), vector),
+    Case("simplex_large", Simplex(7.0), matrix),
+    Case("l1_ball", L1Ball(2.0), vector),
+    Case("l2_ball", L2Ball(2.0), matrix),
+    Case("linf_ball", LInfBall(0.75), vector),
+    Case("scaled", Scaled(LInf(1.3), 0.4), vector),
+    Case("shifted", Shifted(L1(0.7), centre), vector),
+    Case("groups_ridge", Ridge(groups, 0.3), vector),
+    Case("elastic_net", elastic_net(0.5, 0.3), vector),
+    Case("l1_nonneg", together(L1(0.7), NonNegative()), vector),
+    Case("l1_box", together(L1(ramp), Box(0.25, 2.0)), vector),
+    Case("l1_box_ridge", together(L1(0.4), Box(-1.0, 2.0), SquaredL2(0.5)), vector),
+    Case("sparse_groups", together(L1(0.4), groups), vector),
+    Case("nonneg_groups", together(NonNegative(), groups), vector),
+    Case("nonneg_sparse_groups", together(NonNegative(), L1(0.4), groups), vector),
+    Case("fused_lasso", together(L1(0.4), TotalVariation(0.6)), vector),
+    Case("fused_box", together(Box(-0.5, 1.0), TotalVariation(0.6)), vector),
+    Case("fused_nonneg", together(NonNegative(), L1(0.3), TotalVariation(0.6)), vector),
+    Case("on_kernels", OnLeaves(L1(0.7), ("*kernel",)), network),
+    Case("per_leaf", SumOverLeaves({"*/kernel": Nuclear(0.9), "last": Simplex()}), network),
+    Case("whole_network", Ridge(L2Norm(1.3), 0.2), network),
+    Case("mcp", MCP(0.8, 2.5), vector),
+    Case("scad", SCAD(0.8), matrix),
+    Case("mcp_ridge", Ridge(MCP(0.8, 2.5), 0.2), vector),
+]
