@@ -16,7 +16,7 @@ from proxfl.pytree import pytree
 
 # `Any` to the type checker: a union of Array and Tree has no operators of its own.
 Point = Any
-Scalar = Float[Array, ""] | float
+Scalar = Float[Array, ""] | float | int
 
 
 @pytree

@@ -1,0 +1,122 @@
+"""Who holds how many rows of which features, and how far apart the clients are.
+
+Client i draws its rows from N(mu_i, C) and answers with coefficients w_i, where
+
+    mu_i = feature_shift * (a standard normal, less its mean over clients),
+    w_i  = truth + coef_shift * (likewise),
+
+so the dials move the clients apart and leave their plain mean in place: at zero all clients are
+alike, and a single client always is. Truth, means, coefficients, rows and answers come from five
+separate streams of the seed: turning one dial leaves every other draw as it was.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from proxfl.data.federation import Federation, curvatures, demand
+from proxfl.data.sizes import per_client
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """The dials that all generators with a known truth share.
+
+    Features i and j correlate by correlation^|i - j|. With `condition`, their covariance keeps its
+    eigenvectors, and its eigenvalues fall evenly on a log scale from 1 to 1 / condition.
+    """
+
+    clients: int = 10
+    rows: int | Sequence[int] = 60
+    features: int = 20
+    correlation: float = 0.5
+    condition: float | None = None
+    feature_shift: float = 0.0
+    coef_shift: float = 0.0
+
+
+STANDARD = Design()
+
+
+def federate(
+    name: str,
+    design: Design,
+    truth: Callable[[np.random.Generator], np.ndarray],
+    answer: Callable[[np.random.Generator, np.ndarray], np.ndarray],
+    *,
+    seed: int,
+    **choices: Any,
+) -> Federation:
+    """Draw the truth, every client's rows, and the answers to their scores A_i w_i."""
+    check(design)
+    sizes = per_client(design.rows, design.clients)
+    cuts = np.cumsum(sizes)[:-1]
+    of_truth, of_means, of_coefs, of_rows, of_answers = np.random.default_rng(seed).spawn(5)
+    w = truth(of_truth)
+    demand(
+        np.all(np.isfinite(w)),
+        f"strength must be finite, got {choices.get('strength')}; give a number.",
+    )
+    means = design.feature_shift * apart(of_means, design.clients, (design.features,))
+    coefs = w + design.coef_shift * apart(of_coefs, design.clients, w.shape)
+    body = of_rows.standard_normal((sizes.sum(), design.features)) @ root(covariance(design))
+    features = [m + A for m, A in zip(means, np.split(body, cuts), strict=True)]
+    scores = [A @ c for A, c in zip(features, coefs, strict=True)]
+    answers = np.split(answer(of_answers, np.concatenate(scores)), cuts)
+    sites = list(zip(features, answers, strict=True))
+    shared = dataclasses.asdict(design) | {"rows": np.asarray(design.rows).tolist()}
+    recipe = {
+        "generator": name,
+        "choices": {"design": shared, **choices, "seed": int(seed)},
+        "facts": curvatures(sites),
+    }
+    return Federation(sites, w, recipe)
+
+
+def apart(rng: np.random.Generator, clients: int, shape: tuple[int, ...]) -> np.ndarray:
+    """One standard normal array per client, less their mean."""
+    drawn = rng.standard_normal((clients, *shape))
+    return drawn - drawn.mean(axis=0)
+
+
+def covariance(design: Design) -> np.ndarray:
+    """Of the features of any one client."""
+    j = np.arange(design.features)
+    matrix = design.correlation ** np.abs(j[:, None] - j[None, :])
+    if design.condition is None:
+        return matrix
+    _, vectors = np.linalg.eigh(matrix)
+    values = np.geomspace(1 / design.condition, 1.0, design.features)
+    return (vectors * values) @ vectors.T
+
+
+def root(matrix: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a positive semi-definite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def check(design: Design) -> None:
+    """Raises ValueError with the first dial that is out of range."""
+    demand(
+        design.features >= 1,
+        f"design.features must be at least 1, got {design.features}; give one or more.",
+    )
+    demand(
+        -1 < design.correlation < 1,
+        f"design.correlation must lie strictly between -1 and 1, got {design.correlation}; "
+        "0 makes the features independent.",
+    )
+    demand(
+        design.condition is None or 1 <= design.condition < np.inf,
+        f"design.condition must be at least 1 and finite, got {design.condition}; leave it out to "
+        "keep the correlations.",
+    )
+    for dial in ("feature_shift", "coef_shift"):
+        value = getattr(design, dial)
+        demand(
+            0 <= value < np.inf,
+            f"design.{dial} must be non-negative and finite, got {value}; 0 makes clients alike.",
+        )

@@ -1,0 +1,51 @@
+"""The sites of one experiment, near or far, as a training run may use them.
+
+A driver such as `fit` talks to this interface only, so the same run goes over a list of arrays in
+one process or over real sites in a Flower deployment. Every method is one exchange with the sites;
+what leaves a site is what its reply holds, and never a row of its data.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from proxfl.core import Algorithm, Received
+from proxfl.points import Scalar
+
+
+class Call(NamedTuple):
+    """One exchange of an algorithm, as the server asks for it.
+
+    `step` numbers the exchanges of an experiment and is never used twice. `counted` is the last
+    step whose replies entered the server's state: a client starts from the state it had after that
+    step, so a reply that was lost, late or rejected never happened. Sites therefore keep two
+    generations of state: the one they started from and the one they ended in.
+    """
+
+    step: int
+    counted: int
+    round: int
+    exchange: int
+
+
+class Answers(NamedTuple):
+    """What came back: the mean uplink, the mean of the clients' metrics, and who answered."""
+
+    received: Received
+    info: dict[str, Scalar]
+    sites: tuple[str, ...]
+
+
+class Federation(abc.ABC):
+    @property
+    @abc.abstractmethod
+    def sites(self) -> tuple[str, ...]:
+        """The sites' names, in the fixed order in which sums are taken."""
+
+    @abc.abstractmethod
+    def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Every site's answer to a named task of `proxfl.tasks`, by site."""
+
+    @abc.abstractmethod
+    def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
+        """One exchange of the algorithm with the sites."""

@@ -1,0 +1,31 @@
+"""The one-sided penalty."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from proxfl.points import Scalar, norm, zeros_like
+from proxfl.prox.directional import Directional, Weight, shortest
+from proxfl.pytree import non_negative, pytree
+
+
+@pytree
+class Relu(Directional):
+    """Penalises positive entries only: g(x) = sum_i weight_i max(x_i, 0)."""
+
+    weight: Weight = non_negative()
+
+    def value(self, x: Float[Array, "..."]) -> Scalar:
+        return jnp.sum(self.weight * jnp.maximum(x, 0.0))
+
+    def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
+        return x - jnp.clip(x, 0.0, step * self.weight)
+
+    def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Relu"]:
+        slope = jnp.where(x > 0, self.weight, zeros_like(x))
+        return slope, Relu(jnp.where(x == 0, self.weight, zeros_like(x)))
+
+    def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
+        return norm(shortest(self, x, grad))
+
+    def bound(self, x: Float[Array, "..."]) -> Scalar:
+        return norm(jnp.full_like(x, self.weight))

@@ -1,0 +1,83 @@
+"""Regularisers on the leaves of a Tree, each leaf by itself.
+
+A leaf is known by its path, "layer/kernel", and chosen by a pattern in shell style: "*" is every
+leaf, "*/kernel" every kernel. Leaves that no pattern chooses are left free.
+"""
+
+from fnmatch import fnmatchcase
+from functools import reduce
+
+import jax
+import jax.numpy as jnp
+
+from proxfl.core import Regulariser
+from proxfl.points import Point, Scalar, Tree
+from proxfl.prox.norms import Zero
+from proxfl.pytree import pytree, static
+
+
+def assign(parts: dict[str, Regulariser], x: Point) -> list[Regulariser]:
+    """The regulariser of each leaf, in order: that of the first pattern which fits its path."""
+    paths = jax.tree_util.tree_leaves_with_path(x.params if isinstance(x, Tree) else x)
+    names = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths]
+    for pattern in parts:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"no leaf is named {pattern!r}; the leaves are {', '.join(names)}.")
+    fitting = lambda name: (g for pattern, g in parts.items() if fnmatchcase(name, pattern))
+    return [next(fitting(name), Zero()) for name in names]
+
+
+@pytree
+class SumOverLeaves(Regulariser):
+    """g(x) = sum over leaves of the part whose pattern fits, the first one if several do."""
+
+    parts: dict[str, Regulariser]
+
+    def value(self, x: Point) -> Scalar:
+        leaves = jax.tree.leaves(x)
+        return sum(g.value(a) for g, a in zip(assign(self.parts, x), leaves, strict=True))
+
+    def prox(self, x: Point, step: Scalar) -> Point:
+        leaves, structure = jax.tree.flatten(x)
+        pairs = zip(assign(self.parts, x), leaves, strict=True)
+        return jax.tree.unflatten(structure, [g.prox(a, step) for g, a in pairs])
+
+    def distance(self, x: Point, grad: Point) -> Scalar:
+        leaves, grads = jax.tree.leaves(x), jax.tree.leaves(grad)
+        triples = zip(assign(self.parts, x), leaves, grads, strict=True)
+        return jnp.linalg.norm(jnp.stack([g.distance(a, b) for g, a, b in triples]))
+
+    def bound(self, x: Point) -> Scalar:
+        pairs = zip(assign(self.parts, x), jax.tree.leaves(x), strict=True)
+        return jnp.sqrt(sum(jnp.square(g.bound(a)) for g, a in pairs))
+
+    @property
+    def step_limit(self) -> Scalar:
+        return reduce(jnp.minimum, [g.step_limit for g in self.parts.values()], jnp.inf)
+
+
+@pytree
+class OnLeaves(Regulariser):
+    """The same g on every leaf that one of the patterns fits; by default, on all."""
+
+    g: Regulariser
+    names: tuple[str, ...] = static(default=("*",))
+
+    def value(self, x: Point) -> Scalar:
+        return self._sum().value(x)
+
+    def prox(self, x: Point, step: Scalar) -> Point:
+        return self._sum().prox(x, step)
+
+    def distance(self, x: Point, grad: Point) -> Scalar:
+        return self._sum().distance(x, grad)
+
+    def bound(self, x: Point) -> Scalar:
+        return self._sum().bound(x)
+
+    @property
+    def step_limit(self) -> Scalar:
+        return self.g.step_limit
+
+    def _sum(self) -> SumOverLeaves:
+        return SumOverLeaves({name: self.g for name in self.names})

@@ -1,0 +1,40 @@
+"""Penalties on the singular values of a matrix."""
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from proxfl.core import Regulariser
+from proxfl.points import Scalar, norm
+from proxfl.pytree import non_negative, pytree
+
+
+@pytree
+class Nuclear(Regulariser):
+    """The nuclear norm: g(x) = weight times the sum of the singular values of the matrix x."""
+
+    weight: Scalar = non_negative()
+
+    def value(self, x: Float[Array, "rows cols"]) -> Scalar:
+        return self.weight * jnp.sum(jnp.linalg.svd(x, compute_uv=False))
+
+    def prox(self, x: Float[Array, "rows cols"], step: Scalar) -> Float[Array, "rows cols"]:
+        u, s, vt = jnp.linalg.svd(x, full_matrices=False)
+        return (u * jnp.maximum(s - step * self.weight, 0.0)[None, :]) @ vt
+
+    def distance(self, x: Float[Array, "rows cols"], grad: Float[Array, "rows cols"]) -> Scalar:
+        # dg(x) = weight (u v' + w), |w| <= 1 in spectral norm, w orthogonal to u and v: the part
+        # of -grad that shares rows or columns with x has one target, the other part a ball.
+        u, s, vt = jnp.linalg.svd(x, full_matrices=False)
+        noise = float(jnp.finfo(x.dtype).eps) * max(x.shape) * s[0]
+        present = jnp.where(s > noise, jnp.ones_like(s), 0.0)
+        u, vt = u * present[None, :], vt * present[:, None]
+        rest = -grad + u @ (u.T @ grad)
+        rest = rest - (rest @ vt.T) @ vt
+        inside = -grad - rest - self.weight * (u @ vt)
+        over = jnp.maximum(jnp.linalg.svd(rest, compute_uv=False) - self.weight, 0.0)
+        return jnp.hypot(norm(inside), norm(over))
+
+    def bound(self, x: Float[Array, "rows cols"]) -> Scalar:
+        return self.weight * math.sqrt(min(x.shape))
