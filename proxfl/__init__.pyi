@@ -23,6 +23,6 @@ from .result import DivergenceError as DivergenceError
 from .result import Result as Result
 from .rounds import Run as Run
 from .rounds import start as start
-from .simulate import simulate as simulate
+from .simulation import simulate as simulate
 
 __version__: str

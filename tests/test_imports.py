@@ -15,11 +15,11 @@ LAYERS = [
     ["losses", "batches", "prox"],
     ["algorithms"],
     ["problem", "data", "models"],
-    ["engine"],
+    ["engine", "federation"],
     ["rounds", "checkpoint"],
     ["measure", "smoothness", "checks"],
     ["result"],
-    ["simulate"],
+    ["simulation"],
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
