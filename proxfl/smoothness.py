@@ -1,5 +1,6 @@
 """How curved the smooth part is: power iteration on Hessian-vector products."""
 
+import math
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from proxfl.core import Algorithm
 from proxfl.engine import mean_over_clients
+from proxfl.losses import Linear, Squared, scores
 from proxfl.points import Point, Scalar, norm
 from proxfl.problem import Problem, Shard
 
@@ -36,6 +38,18 @@ def largest_curvature(grad, x: Point, key: PRNGKeyArray, steps: int = 40) -> Sca
         return product / jnp.maximum(size, jnp.finfo(flat.dtype).tiny), size
 
     return jax.lax.fori_loop(0, steps, multiply, (v, jnp.zeros((), flat.dtype)))[1]
+
+
+def curvature_bound(problem: Problem, shard: Shard, x: Point, key: PRNGKeyArray) -> Scalar:
+    """A client's smoothness: for a linear model with bounded curvature everywhere, else at x."""
+    loss = problem.loss
+    if not (isinstance(loss, Linear) and math.isfinite(loss.curvature)):
+        return largest_curvature(problem.objective(shard).full_grad, x, key)
+    # The Hessian is at most `curvature` times that of half the squared scores.
+    rows, _ = shard.examples
+    flat = shard._replace(examples=(rows, jnp.zeros_like(scores(x, rows))))
+    squared = Problem(problem.g, x, Squared())
+    return loss.curvature * largest_curvature(squared.objective(flat).full_grad, x, key)
 
 
 @partial(jax.jit, static_argnames="block")

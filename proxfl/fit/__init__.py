@@ -1,0 +1,1 @@
+"""Train to a certificate: steps found by themselves, rounds saved by acceleration."""
