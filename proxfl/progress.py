@@ -9,14 +9,14 @@ QUIET_SECONDS = 2.0  # shorter work says nothing
 LINE_SECONDS = 10.0  # a log is not a terminal: one line now and then
 
 
-Report = Callable[..., None]  # report(done, note="")
+Report = Callable[..., None]  # report(done, total=None, note="")
 
 
 @contextmanager
 def progress(label: str, total: int, shown: bool = True) -> Iterator[Report]:
     """Yields a function to call with the amount of work done so far."""
     if not shown:
-        yield lambda done, note="": None
+        yield lambda done, total=None, note="": None
     elif sys.stderr.isatty():
         yield from _bar(label, total)
     else:
@@ -26,7 +26,7 @@ def progress(label: str, total: int, shown: bool = True) -> Iterator[Report]:
 def _lines(label: str, total: int) -> Report:
     start = last = time.monotonic()
 
-    def report(done: int, note: str = "") -> None:
+    def report(done: int, total: int = total, note: str = "") -> None:
         nonlocal last
         now = time.monotonic()
         if now - last < LINE_SECONDS or done == 0:
@@ -59,12 +59,12 @@ def _bar(label: str, total: int) -> Iterator[Report]:
     task = bar.add_task(label, total=total, rate="", note="")
     start = time.monotonic()
 
-    def report(done: int, note: str = "") -> None:
+    def report(done: int, total: int = total, note: str = "") -> None:
         elapsed = time.monotonic() - start
         if elapsed > QUIET_SECONDS and not bar.live.is_started:
             bar.start()
         rate = f"{done / elapsed:.3g}/s" if elapsed > 0 else ""
-        bar.update(task, completed=done, rate=rate, note=note)
+        bar.update(task, completed=done, total=total, rate=rate, note=note)
 
     try:
         yield report

@@ -15,7 +15,7 @@ Between searches the server step is accelerated. At the end the certificate is c
 from full gradients in float64, at the model that is returned.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -137,12 +137,6 @@ class Solver:
             round=jnp.asarray(0),
             counted=jnp.asarray(0),
         )
-
-    def rounds(self, state: State) -> Iterator[tuple[State, Record]]:
-        """Go on from a state, one round at a time, without end."""
-        while True:
-            state, record = self.one_round(state)
-            yield state, record
 
     def one_round(self, state: State) -> tuple[State, Record]:
         algorithm = algorithm_for(self.settings, state.eta, self.eta_g)
@@ -267,15 +261,15 @@ def solve(
     """Rounds until the certificate is met, or until they are used up."""
     settings = solver.settings
     state, records = state or solver.begin(), list(records or [])
-    for state, record in solver.rounds(state):
+    while True:
+        state, record = solver.one_round(state)
         records.append(record)
         watch(state, records)
-        met = record.counted and record.optimality <= settings.tol
-        if met or record.round >= settings.rounds:
-            x = state.known.x
-            objective, distance = solver.certify(x)
-            scale = float(state.scale) or 1.0
-            converged = distance / scale <= settings.tol
-            if converged or record.round >= settings.rounds:
-                return Solution(x, objective, distance, distance / scale, converged, state, records)
-    raise AssertionError("the iterator of rounds does not end")
+        last = record.round >= settings.rounds
+        if last or (record.counted and record.optimality <= settings.tol):
+            objective, distance = solver.certify(state.known.x)
+            optimality = distance / (float(state.scale) or 1.0)
+            converged = optimality <= settings.tol
+            if last or converged:
+                found = (objective, distance, optimality, converged)
+                return Solution(state.known.x, *found, state, records)

@@ -1,0 +1,50 @@
+"""`proxfl COMMAND ...`.
+
+Exit codes: 0 done (for train: converged), 2 bad input (nothing written), 3 not converged (the model
+is written, and says so), 130 interrupted.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from proxfl import __version__
+
+# Command -> one line of help; the module proxfl.cli.COMMAND defines arguments(parser) and run(args).
+COMMANDS = {
+    "demo": "the main job on built-in data: Figure 1, its claims, and a report",
+    "reproduce": "run the paper's experiments and judge its claims",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="proxfl",
+        description="Sparse, low-rank and constrained models from data that stay where they are.",
+        epilog="Run 'proxfl COMMAND --help' for the options of a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"proxfl {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, line in COMMANDS.items():
+        command = commands.add_parser(name, help=line, description=line.capitalize() + ".")
+        if name in argv[:1]:
+            module(name).arguments(command)
+    args = parser.parse_args(argv)
+    try:
+        return module(args.command).run(args) or 0
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return 130
+    except (ValueError, OSError) as error:
+        print(f"proxfl {args.command}: {error}", file=sys.stderr)
+        return 2
+
+
+def module(command: str):
+    return importlib.import_module(f"proxfl.cli.{command}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""A report: one HTML file with everything in it, for a phone, a screen and paper."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import matplotlib
+from matplotlib.figure import Figure
+
+from proxfl.files import write_text
+from proxfl.report.plots import STYLE
+
+
+class Page:
+    """Sections in the order they were added; text is escaped, figures are inlined."""
+
+    def __init__(self, title: str, lead: str = ""):
+        self.title, self.lead = title, lead
+        self.sections: list[dict[str, Any]] = []
+
+    def section(self, heading: str) -> None:
+        self.sections.append({"heading": heading, "blocks": []})
+
+    def add(self, kind: str, **content: Any) -> None:
+        self.sections[-1]["blocks"].append({"kind": kind, **content})
+
+    def text(self, text: str) -> None:
+        self.add("text", text=text)
+
+    def code(self, text: str) -> None:
+        self.add("code", text=text)
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Names and values, side by side."""
+        self.add("facts", facts={name: str(value) for name, value in facts.items()})
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption="") -> None:
+        """Numbers are set right; a row's last cell may be a verdict, which gets its colour."""
+        cells = [[cell(value) for value in row] for row in rows]
+        self.add("table", columns=list(columns), rows=cells, caption=caption)
+
+    def figure(self, figure: Figure, caption: str) -> None:
+        self.add("figure", image=inline(figure), caption=caption)
+
+    def render(self) -> str:
+        source = resources.files("proxfl.report").joinpath("page.html.j2").read_text()
+        environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        return environment.from_string(source).render(
+            title=self.title, lead=self.lead, sections=self.sections
+        )
+
+    def write(self, path: Path) -> Path:
+        write_text(path, self.render())
+        return path
+
+
+def cell(value: Any) -> dict[str, Any]:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    tone = {"holds": "good", "does not hold": "bad", "holds in part": "fair"}
+    tone |= {"exact": "good", "biased": "fair", "diverged": "bad"}
+    return {"text": text, "number": number, "tone": tone.get(text, "")}
+
+
+def inline(figure: Figure) -> str:
+    """The figure as a data address; PNG, since a curve of many points is smaller so."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
