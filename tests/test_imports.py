@@ -9,17 +9,20 @@ PACKAGE = Path(__file__).parent.parent / "proxfl"
 
 # A module may import from its own layer's earlier names and from the layers above it only.
 LAYERS = [
-    ["pytree", "files", "precision", "progress"],
-    ["points"],
-    ["core"],
+    ["pytree", "files", "precision", "progress", "tables", "rules"],
+    ["points", "spec"],
+    ["core", "rings"],
     ["losses", "batches", "prox"],
-    ["algorithms"],
+    ["algorithms", "privacy", "penalties"],
     ["problem", "data", "models"],
     ["engine", "federation"],
     ["rounds", "checkpoint"],
     ["measure", "smoothness", "checks"],
-    ["result"],
+    ["result", "tasks", "theory"],
     ["simulation"],
+    ["fit", "report"],
+    ["reproduce", "deploy"],
+    ["cli"],
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

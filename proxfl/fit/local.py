@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from proxfl.core import Algorithm
-from proxfl.engine import round_key
+from proxfl.engine import message_bytes, round_key
 from proxfl.federation import Answers, Call, Federation
 from proxfl.problem import Problem, Shard
 from proxfl.rounds import ask_clients, start
@@ -24,6 +24,7 @@ class LocalFederation(Federation):
         count = shards.size.shape[0]
         self.names = tuple(names or (f"site-{i}" for i in range(count)))
         self.generations: dict[int, Any] = {}  # the step a state came from -> the state
+        self.bytes_up = self.bytes_down = 0  # what would have crossed the network, all sites
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -34,6 +35,8 @@ class LocalFederation(Federation):
         for i, name in enumerate(self.names):
             shard = jax.tree.map(lambda a, i=i: a[i], self.shards)
             answers[name] = TASKS[task](self.problem, shard, dict(payload))
+            self.bytes_down += message_bytes(payload)
+            self.bytes_up += message_bytes(answers[name])
         return answers
 
     def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
@@ -43,6 +46,9 @@ class LocalFederation(Federation):
             algorithm, self.problem, self.shards, before, down, key, call.exchange
         )
         self.generations = {call.counted: before, call.step: clients}
+        # Uplinks have the shape of their mean, and the clients' own numbers travel with them.
+        self.bytes_down += len(self.names) * message_bytes(down)
+        self.bytes_up += len(self.names) * message_bytes((received.mean, info))
         return Answers(received, info, self.names)
 
     def recall(self, algorithm: Algorithm, counted: int) -> Any:

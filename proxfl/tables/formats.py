@@ -1,0 +1,237 @@
+"""Files as columns with names: CSV, Parquet and NPZ.
+
+CSV      one line of names, then a line for each row, in UTF-8; empty cells, NA and NaN are missing.
+Parquet  needs the extra `parquet`; an index that pandas stored is not a column.
+NPZ      arrays X [rows, cols] and y, names of the columns of X in `features` or else x1, x2, ...,
+         and the target takes the name asked for; or one 1-D array per column. Never any pickle.
+
+A sentence about a file names its columns and its data rows, counted from 1 without the header, but
+quotes no value: the file may be private where the sentence is read.
+"""
+
+import csv
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# pandas and SciPy are imported when a file is read: the command line answers --help without them.
+Frame = Any
+Matrix = Any  # float64 [rows, cols]: a NumPy array, or a scipy.sparse.csr_matrix from LIBSVM
+
+
+def is_sparse(A: Matrix) -> bool:
+    return not isinstance(A, np.ndarray)
+
+
+class InputError(ValueError):
+    """A file or an option that cannot be used: what is wrong, and what to do."""
+
+
+class Columns(NamedTuple):
+    """What a file holds: features, NaN where missing, and the target as numbers or as text.
+
+    `absent` marks the rows without a target; whatever `y` holds there means nothing.
+    """
+
+    features: tuple[str, ...]
+    A: Matrix
+    y: np.ndarray
+    absent: np.ndarray
+
+
+@contextmanager
+def readable(path: Path, kind: str) -> Iterator[None]:
+    """Turn a reader's own error into a sentence; its text is dropped, since it may quote values."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: the text is not UTF-8; save it so.") from None
+    except (OSError, ValueError, NotImplementedError, EOFError, csv.Error, zipfile.BadZipFile):
+        raise InputError(f"{path}: this cannot be read as {kind}; check the file.") from None
+
+
+def read_frame(path: Path, target: str | None, wanted: Sequence[str] | None) -> Columns:
+    frame = FRAMES[path.suffix.lower()](path, target)
+    names = tuple(frame.columns)
+    lacking = [name for name in wanted or () if name not in frame.columns]
+    if lacking:
+        raise InputError(f"{path}: there is no column {quoted(lacking)}; the model needs it.")
+    features = tuple(name for name in names if name != target) if wanted is None else tuple(wanted)
+    A = np.empty((len(frame), len(features)))
+    for j, name in enumerate(features):
+        A[:, j] = numbers(path, name, frame[name])
+    if target is None:
+        return Columns(features, A, np.zeros(0), np.zeros(0, bool))
+    return Columns(features, A, *labels(frame[target]))
+
+
+def no_target(path: Path, target: str, names: Sequence[str]) -> str:
+    # Only near names are listed: in a file without a header they would be a row of data.
+    near = get_close_matches(target.lower(), [name.lower() for name in names])
+    alike = [name for name in names if name.lower() in near]
+    if alike:
+        return f"{path}: there is no column {target!r}; did you mean {quoted(alike)}?"
+    return (
+        f"{path}: there is no column {target!r} among {len(names)}; check the target, that the "
+        "first line holds the column names, and that commas separate them."
+    )
+
+
+def quoted(names: Sequence[str], most: int = 5) -> str:
+    """At most a few names, for a sentence."""
+    few = ", ".join(repr(str(name)) for name in names[:most])
+    return few if len(names) <= most else f"{few} and {len(names) - most} more"
+
+
+def distinct(path: Path, names: Sequence[Any], target: str | None) -> list[str]:
+    """Column names without outer spaces, if the target is there, none is empty and none twice."""
+    stripped = [str(name).strip() for name in names]
+    if target is not None and target not in stripped:
+        raise InputError(no_target(path, target, stripped))
+    if "" in stripped:
+        raise InputError(
+            f"{path}: column {stripped.index('') + 1} has no name; name it or remove it (pandas "
+            "writes such a column unless told index=False)."
+        )
+    twice = [name for name, times in Counter(stripped).items() if times > 1]
+    if twice:
+        raise InputError(f"{path}: more than one column is named {quoted(twice)}; rename one.")
+    return stripped
+
+
+def read_csv(path: Path, target: str | None) -> Frame:
+    import pandas as pd
+
+    with readable(path, "CSV"), path.open(newline="", encoding="utf-8-sig") as file:
+        header = next(filter(None, csv.reader(file, skipinitialspace=True)), [])
+        names = distinct(path, header, target)
+        try:
+            frame = pd.read_csv(
+                file, header=None, skipinitialspace=True, low_memory=False, **exact(pd.__version__)
+            )
+        except pd.errors.EmptyDataError:
+            return pd.DataFrame(columns=names, dtype=float)
+        except pd.errors.ParserError as error:
+            line = re.search(r"in line (\d+)", str(error))
+            what = (
+                f"line {line[1]} after the header has more fields than those before it"
+                if line
+                else "a quoted text does not end"
+            )
+            raise InputError(f"{path}: {what}; check the commas and the quotes.") from None
+    if frame.shape[1] != len(names):
+        raise InputError(
+            f"{path}: the header names {len(names)} columns and data row 1 has {frame.shape[1]} "
+            "fields; give each field one name."
+        )
+    return frame.set_axis(names, axis=1)
+
+
+def exact(version: str) -> dict[str, Any]:
+    """What makes pandas read the nearest number, as Parquet holds it; since 3.1 it always does."""
+    major, minor = map(int, version.split(".")[:2])
+    return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
+
+
+def read_parquet(path: Path, target: str | None) -> Frame:
+    import pandas as pd
+
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise InputError(
+            f"{path}: reading Parquet needs pyarrow; pip install 'proxfl[parquet]'."
+        ) from None
+    with readable(path, "Parquet"):
+        frame = pd.read_parquet(path, engine="pyarrow")
+    return frame.set_axis(distinct(path, list(frame.columns), target), axis=1)
+
+
+def read_npz(path: Path, target: str | None) -> Frame:
+    import pandas as pd
+
+    with readable(path, "NPZ without pickled objects"):
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise InputError(f"{path}: this is one bare array; save it with numpy.savez.")
+        with file:
+            arrays = {name: file[name] for name in file.files}
+    if "X" in arrays and arrays["X"].ndim == 2:
+        arrays = named_columns(path, target, arrays)
+    names = distinct(path, list(arrays), target)
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
+        raise InputError(
+            f"{path}: the arrays have shapes {', '.join(map(str, sorted(shapes)))}; save X [rows, "
+            "cols] and y [rows], or one 1-D array of equal length for each column."
+        )
+    return pd.DataFrame(dict(zip(names, arrays.values(), strict=True)))
+
+
+def named_columns(
+    path: Path, target: str | None, arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The columns of X by name, and y under the target's."""
+    other = sorted(set(arrays) - {"X", "y", "features"})
+    if other:
+        raise InputError(f"{path}: beside X, y and features there is {quoted(other)}; remove it.")
+    X = arrays["X"]
+    numbered = [f"x{j + 1}" for j in range(X.shape[1])]
+    names = distinct(path, [*arrays.get("features", numbered)], None)
+    if len(names) != X.shape[1]:
+        raise InputError(
+            f"{path}: X has {X.shape[1]} columns and features has {len(names)} names; match them."
+        )
+    if target in names:
+        raise InputError(f"{path}: {target!r} is the target and also in features; rename one.")
+    if target is not None and "y" not in arrays:
+        raise InputError(f"{path}: there is X but no y; add the target as the array y.")
+    columns = dict(zip(names, X.T, strict=True))
+    return columns if target is None else columns | {target: arrays["y"]}
+
+
+FRAMES = {".csv": read_csv, ".parquet": read_parquet, ".npz": read_npz}
+
+
+def numbers(path: Path, name: str, column: Any) -> np.ndarray:
+    """A column in float64, NaN where a value is missing; false and true are 0 and 1."""
+    import pandas as pd
+
+    column = column.convert_dtypes() if column.dtype == object else column
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
+        return column.to_numpy(np.float64)
+    if is_number(column) or pd.api.types.is_bool_dtype(column):
+        return column.astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    found: Any = pd.to_numeric(column.astype("string"), errors="coerce")
+    wrong = (found.isna() & column.notna()).to_numpy()
+    if wrong.any():
+        raise InputError(
+            f"{path}: column {name!r} is not numeric, first in data row {wrong.argmax() + 1}; "
+            "encode it as numbers or remove it."
+        )
+    return found.astype("Float64").to_numpy(np.float64, na_value=np.nan)
+
+
+def labels(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A target as float64 if it holds numbers, else as text, and where it is missing."""
+    column = column.convert_dtypes() if column.dtype == object else column
+    absent = column.isna().to_numpy()
+    if is_number(column):
+        return column.astype("Float64").to_numpy(np.float64, na_value=np.nan), absent
+    return column.astype("string").fillna("").to_numpy(str), absent
+
+
+def is_number(column: Any) -> bool:
+    from pandas.api import types
+
+    kinds = (types.is_bool_dtype, types.is_complex_dtype)
+    return types.is_numeric_dtype(column) and not any(kind(column) for kind in kinds)

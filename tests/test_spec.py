@@ -1,0 +1,226 @@
+"""Options: one form for each value, whole round trips, and a sentence that names the key."""
+
+import dataclasses
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from proxfl.losses import Huber, Logistic, Poisson, Softmax, Squared
+from proxfl.spec import LOSSES, Spec, describe
+from tests.sentences import said
+
+BASE = {"target": "y", "loss": "logistic"}
+
+FULL = Spec(
+    sites=("a.csv", "b/"),
+    target="y",
+    missing="mean",
+    standardise=True,
+    intercept=False,
+    loss="huber",
+    huber_delta=0.5,
+    weights="uniform",
+    l1=0.1,
+    l2=0.2,
+    feature_weights={"age": 2.0, "size": 0.0},
+    group={"age": "body", "size": ""},
+    group_weight=0.3,
+    nuclear=0.4,
+    nonneg=True,
+    box=(-math.inf, 2.0),
+    simplex=3.0,
+    algorithm="fedavg",
+    accelerate=False,
+    local_steps=5,
+    batch=16,
+    cohort=2,
+    eta=0.01,
+    eta_g=1.5,
+    rounds=7,
+    tol=1e-9,
+    seed=3,
+    out="results",
+)
+
+
+def toml(folder, content):
+    path = folder / "experiment.toml"
+    path.write_text(content)
+    return path
+
+
+def test_the_full_example_leaves_no_option_at_its_default():
+    plain = Spec(**BASE)
+    for field in dataclasses.fields(Spec):
+        if field.name != "target":
+            assert getattr(FULL, field.name) != getattr(plain, field.name), field.name
+
+
+@pytest.mark.parametrize("spec", [Spec(**BASE), FULL], ids=["plain", "full"])
+def test_a_spec_survives_json(spec):
+    written = json.dumps(spec.to_dict(), allow_nan=False)
+    assert Spec.from_dict(json.loads(written)) == spec
+
+
+def test_the_defaults_are_those_of_a_practitioner():
+    spec = Spec(**BASE)
+    assert (spec.weights, spec.algorithm, spec.local_steps) == ("samples", "decoupled", 1)
+    assert (spec.rounds, spec.tol, spec.seed, spec.batch) == (10_000, 1e-6, 0, None)
+    assert (spec.accelerate, spec.intercept, spec.standardise) == (True, True, False)
+    assert spec.missing == "refuse"
+
+
+def test_equal_options_have_one_form():
+    options = {"sites": ["a.csv"], "l1": 1, "box": [0, 2], "simplex": True, **BASE}
+    loose = Spec.from_dict(options | {"box": np.array([0, 2]), "rounds": np.int64(9)})
+    assert Spec(**options, rounds=9) == loose
+    strict = Spec(sites=("a.csv",), l1=1.0, box=(0.0, 2.0), simplex=1.0, rounds=9, **BASE)
+    assert loose == strict and type(loose.l1) is float and type(loose.rounds) is int
+    assert Spec(sites="a.csv", simplex=False, **BASE) == Spec(sites=("a.csv",), **BASE)
+
+
+def test_toml_holds_every_option_and_paths_start_from_its_folder(tmp_path):
+    path = toml(
+        tmp_path,
+        """
+        sites = ["data", "/srv/c.csv"]
+        target = "y"
+        loss = "squared"
+        l1 = 1
+        box = [-inf, 1]
+        group = "groups.csv"
+        group_weight = 0.5
+        out = "results"
+        [feature_weights]
+        age = 2
+        """,
+    )
+    spec = Spec.from_toml(path)
+    assert spec.sites == (str(tmp_path / "data"), "/srv/c.csv")
+    assert (spec.group, spec.out) == (str(tmp_path / "groups.csv"), str(tmp_path / "results"))
+    assert spec.box == (-math.inf, 1.0) and spec.feature_weights == {"age": 2.0}
+
+
+def test_what_is_given_besides_wins_over_the_file(tmp_path):
+    path = toml(tmp_path, 'loss = "squared"\nl1 = 1\nout = "a"')
+    spec = Spec.from_toml(path, {"target": "y", "l1": 2, "out": "b"})
+    assert (spec.target, spec.loss, spec.l1, spec.out) == ("y", "squared", 2.0, "b")
+    assert said(Spec.from_toml, path, {"l1": -2}).startswith("key 'l1' must be")
+    assert said(Spec.from_toml, path) == (
+        f"{path}: key 'target' is missing; it is the column to predict."
+    )
+
+
+WRONG = [
+    ({"l1": -1}, "key 'l1' must be a non-negative number, got -1; it is the weight of the sum"),
+    ({"l1": True}, "key 'l1' must be a non-negative number, got True"),
+    ({"l2": math.inf}, "key 'l2' must be a non-negative number, got inf"),
+    ({"nuclear": "much"}, "key 'nuclear' must be a non-negative number, got 'much'"),
+    ({"group_weight": math.nan}, "key 'group_weight' must be a non-negative number, got nan"),
+    ({"tol": 0}, "key 'tol' must be a positive number, got 0; it is the optimality at which"),
+    ({"eta": -0.1}, "key 'eta' must be a positive number, got -0.1; it is the local step"),
+    ({"eta_g": 0.0}, "key 'eta_g' must be a positive number, got 0.0"),
+    ({"rounds": 0}, "key 'rounds' must be a whole number of at least 1, got 0"),
+    ({"rounds": 1.5}, "key 'rounds' must be a whole number of at least 1, got 1.5"),
+    ({"local_steps": True}, "key 'local_steps' must be a whole number of at least 1, got True"),
+    ({"batch": 0}, "key 'batch' must be a whole number of at least 1, got 0"),
+    ({"cohort": -2}, "key 'cohort' must be a whole number of at least 1, got -2"),
+    ({"seed": -1}, "key 'seed' must be a whole number of at least 0, got -1"),
+    ({"nonneg": 1}, "key 'nonneg' must be true or false, got 1"),
+    ({"intercept": "no"}, "key 'intercept' must be true or false, got 'no'"),
+    ({"box": [1, 0]}, "key 'box' must be two numbers, the lower first, got [1, 0]"),
+    ({"box": 3}, "key 'box' must be two numbers"),
+    ({"box": [1, 2, 3]}, "key 'box' must be two numbers"),
+    ({"simplex": 0}, "key 'simplex' must be true, false or a positive number, got 0"),
+    ({"loss": "log"}, "key 'loss' must be one of logistic, squared, huber, softmax, poisson"),
+    ({"weights": "rows"}, "key 'weights' must be one of samples, uniform, got 'rows'"),
+    ({"missing": "zero"}, "key 'missing' must be one of refuse, drop, mean, got 'zero'"),
+    ({"target": ""}, "key 'target' must be a text, got ''; it is the column to predict"),
+    ({"sites": 3}, "key 'sites' must be a list of paths, got 3"),
+    ({"group": 3}, "key 'group' must be a path, or a table of group names by feature, got 3"),
+    ({"group": {"age": 3}}, "key 'group' must be a path, or a table of group names by feature"),
+    ({"feature_weights": {"age": -1}}, "key 'feature_weights' must be a path, or a table of non"),
+    ({"group": "g.csv"}, "key 'group' needs 'group_weight'"),
+    ({"feature_weights": "w.csv"}, "key 'feature_weights' needs 'l1', which it multiplies"),
+    ({"huber_delta": 2.0}, "key 'huber_delta' means nothing to loss 'logistic'"),
+    ({"algorithm": "fed_avg"}, "'algorithm' names no method, got 'fed_avg'; did you mean 'fedavg'"),
+    ({"algorithm": "zzz"}, "key 'algorithm' names no method, got 'zzz'; it is one of decoupled, "),
+    ({"local-steps": 5}, "there is no key 'local-steps'; did you mean 'local_steps'?"),
+    ({"l1_weight": 5}, "there is no key 'l1_weight'; did you mean"),
+    ({"qqq": 5}, "there is no key 'qqq'; the keys are sites, target, "),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG, ids=lambda a: str(a)[:40])
+def test_a_wrong_option_is_named_with_what_it_is(options, words):
+    assert words in said(Spec.from_dict, BASE | options)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("l1 = -1", "key 'l1' must be a non-negative number, got -1; it is the weight of"),
+        ("l3 = 1", "there is no key 'l3'; did you mean 'l"),
+        ("[penalty]\nl1 = 1", "there is no key 'penalty'; "),
+        ('group = "g.csv"\ntarget = "y"\nloss = "huber"', "key 'group' needs 'group_weight'"),
+        ("l1 = x", "this is not TOML: Invalid value (at line 1"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path, content, words):
+    path = toml(tmp_path, content)
+    assert said(Spec.from_toml, path).startswith(f"{path}: {words}")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    assert "the file cannot be read" in said(Spec.from_toml, tmp_path / "no.toml")
+    (tmp_path / "latin.toml").write_bytes(b'target = "\xe9"')
+    assert "the text is not UTF-8" in said(Spec.from_toml, tmp_path / "latin.toml")
+
+
+def test_every_option_says_what_it_is():
+    for field in dataclasses.fields(Spec):
+        assert field.metadata["meaning"], field.name
+
+
+def test_the_objective_is_described_term_by_term():
+    text = describe(Spec(l1=0.1, l2=0.5, nonneg=True, **BASE))
+    assert "sum_i w_i mean_rows loss(z, y) + 0.1 sum_j |coef_j| + 0.5/2 |coef|^2\n" in text
+    assert "subject to  coef >= 0\n" in text
+    assert "z = A coef + intercept" in text and "neither penalised nor constrained" in text
+    assert "the objective of the pooled data" in text and "not standardised" in text
+    text = describe(FULL)
+    assert "0.1 sum_j weight_j |coef_j| + 0.3 sum_groups_k sqrt(size_k) |coef_k|" in text
+    assert "0.4 sum_k singular_value_k(coef)" in text and "-inf <= coef <= 2" in text
+    assert "sum_j coef_j = 3" in text and "residual of 0.5" in text and "intercept" not in text
+    assert "1 / number of sites" in text and "variance 1 over all sites" in text
+    assert "subject to" not in describe(Spec(**BASE))
+
+
+def test_the_described_losses_are_those_computed():
+    """At z = 0.3 and y = 1 the formulas, evaluated as they are written, give the loss."""
+    z, names = 0.3, {"log": math.log, "exp": math.exp, "z": 0.3, "y": 1}
+    kinds = {"logistic": Logistic(), "squared": Squared(), "huber": Huber(), "poisson": Poisson()}
+    for loss, kind in kinds.items():
+        formula = describe(Spec(target="y", loss=loss)).split("loss        ")[1].split("\n")[0]
+        formula = formula.split(", where")[0].split(" up to")[0]
+        formula = formula.replace("^", "**").replace("y z", "y*z")
+        assert float(kind.value(np.float64(z), np.float64(1))) == pytest.approx(
+            eval(formula, names)
+        )
+    scores = np.array([0.3, -0.2])
+    found = float(Softmax().value(scores, np.int32(1)))
+    assert found == pytest.approx(math.log(np.exp(scores).sum()) - scores[1])
+    assert set(LOSSES) == {*kinds, "softmax"}
+
+
+def test_options_are_read_without_jax_or_pandas():
+    code = (
+        "import sys; from proxfl.spec import Spec, describe;"
+        "describe(Spec(target='y', loss='logistic'));"
+        "heavy = {'jax', 'pandas', 'scipy', 'sklearn'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
