@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from proxfl.core import Algorithm, Received
+from proxfl.core import Algorithm, Received, expand
 from proxfl.engine import in_blocks, round_key, select, visit, weigh
 from proxfl.points import Scalar
 from proxfl.problem import Problem, Shard
@@ -24,7 +24,7 @@ class Run(NamedTuple):
     key: PRNGKeyArray
 
 
-def start(algorithm: Algorithm, problem: Problem, shards: Shard, seed: int = 0) -> Run:
+def start(algorithm: Algorithm, problem: Problem, shards: Shard, seed: Any = 0) -> Run:
     """The run before its first round."""
     clients = shards.size.shape[0]
     server, state = jax.tree.map(jnp.asarray, algorithm.init(problem.g, problem.x0))
@@ -87,8 +87,9 @@ def ask_clients(
         return put(clients, members, reply.state), total, share + weight
 
     first = jax.tree.map(lambda a: a[0], (shards, clients))
-    shapes = jax.eval_shape(ask, *first, jnp.zeros((), jnp.int32))
-    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), (shapes.up, shapes.info))
+    reply = jax.eval_shape(ask, *first, jnp.zeros((), jnp.int32))
+    shapes = jax.eval_shape(expand, (reply.up, reply.info))
+    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     carry = clients, nothing, jnp.zeros((), shards.weight.dtype)
     asked = n if who is None else who.shape[0]
     clients, total, share = in_blocks(gather, carry, who, asked, block)

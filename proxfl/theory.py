@@ -75,7 +75,7 @@ def sample_variance(problem: Problem, shards: Shard, x: Point):
             difference = problem.objective(alone).full_grad(x) - mean
             return dot(difference, difference)
 
-        real = jnp.arange(rows) < shard.size
+        real = jnp.arange(rows, dtype=shard.size.dtype) < shard.size
         squares = jax.lax.map(deviation, jnp.arange(rows), batch_size=64)
         return jnp.sum(jnp.where(real, squares, 0)) / shard.size.astype(squares.dtype)
 
@@ -229,10 +229,9 @@ def residual_terms(
 def descent_allowance(
     constants: Constants, algorithm: Decoupled, batch: int | None, noise: float, residual2
 ):
-    """The most that Omega may grow in a round with |G|^2 = residual2 (inequality before Thm 3.5)."""
-    return sum(residual_terms(constants, algorithm, batch, noise)) - 0.3 * float(
-        algorithm.eta_round
-    ) * np.asarray(residual2)
+    """The most that Omega may grow in a round in which |G|^2 = residual2."""
+    growth = sum(residual_terms(constants, algorithm, batch, noise))
+    return growth - 0.3 * float(algorithm.eta_round) * np.asarray(residual2)
 
 
 def bound_35(constants, algorithm: Decoupled, batch, omega1: float, rounds, noise=PRINTED_NOISE):

@@ -87,20 +87,15 @@ class Accelerated(Algorithm[Server, Client, Down, Point]):
     def longest_prox(self):
         return self.inner.longest_prox
 
-    def age(self, j: int, like: Point) -> Float[Array, " memory"]:
-        """The weights that pick the result of j rounds ago."""
-        return (jnp.arange(self.memory) == j).astype(dtype(like))
-
     def init(self, g, x0):
         x, memory = self.inner.init(g, x0)
-        empty, zero = ring(x0, self.memory), jnp.zeros((), dtype(x0))
-        past = Past(push(empty, x), empty, jnp.zeros(self.memory, bool))
-        largest = zero + jnp.finfo(zero.dtype).max
-        guard = Guard(jnp.array(False), largest, zero, zero + 1, zero, zero)
-        return Server(x, self.age(0, x0), past, guard), Client(memory, empty)
+        past, guard = fresh(x, self.memory)
+        server = Server(x, age(0, self.memory, x0), past, guard)
+        return server, Client(memory, ring(x0, self.memory))
 
     def broadcast(self, g, server):
-        return Down(mix(server.past.results, self.age(0, server.x)), server.weights)
+        newest = mix(server.past.results, age(0, self.memory, server.x))
+        return Down(newest, server.weights)
 
     def correction(self, state: Client, down: Down) -> Point:
         return self.inner.correction(state.memory, down.result)
@@ -121,25 +116,45 @@ class Accelerated(Algorithm[Server, Client, Down, Point]):
 
     def server(self, g, server: Server, received: Received):
         result = self.inner.server(g, server.x, received)
-        residual = result - server.x
-        keep, guard = judge(server.guard, norm(residual), self.memory)
-        past = Past(
-            push(server.past.results, result),
-            push(server.past.residuals, residual),
-            jnp.roll(server.past.usable & keep, 1).at[0].set(keep),
-        )
-        plain = jnp.where(keep, self.age(0, server.x), self.age(1, server.x))
-        if self.how == "anderson":
-            wanted, streak = anderson(past), guard.streak
-        else:
-            wanted, streak = nesterov(past, guard.streak)
-        mixed = keep & (guard.pause == 0) & (streak > 1)
-        weights = jnp.where(mixed, wanted, plain)
-        guard = guard._replace(mixed=mixed, streak=streak)
+        weights, past, guard = extrapolate(server.x, result, server.past, server.guard, self.how)
         return Server(mix(past.results, weights), weights, past, guard)
 
     def output(self, g, server):
         return self.inner.output(g, server.x)
+
+
+def age(j: int, memory: int, like: Point) -> Float[Array, " memory"]:
+    """The weights that pick the result of j rounds ago."""
+    return (jnp.arange(memory) == j).astype(dtype(like))
+
+
+def fresh(x: Point, memory: int) -> tuple[Past, Guard]:
+    """Nothing to mix yet, and nothing to compare with."""
+    empty, zero = ring(x, memory), jnp.zeros((), dtype(x))
+    largest = zero + jnp.finfo(zero.dtype).max
+    past = Past(push(empty, x), empty, jnp.zeros(memory, bool))
+    return past, Guard(jnp.array(False), largest, zero, zero + 1, zero, zero)
+
+
+def extrapolate(
+    x: Point, result: Point, past: Past, guard: Guard, how: str
+) -> tuple[Float[Array, " memory"], Past, Guard]:
+    """The weights of the next start, once the round from x gave `result`."""
+    residual, memory = result - x, past.usable.shape[0]
+    keep, guard = judge(guard, norm(residual), memory)
+    past = Past(
+        push(past.results, result),
+        push(past.residuals, residual),
+        jnp.roll(past.usable & keep, 1).at[0].set(keep),
+    )
+    plain = jnp.where(keep, age(0, memory, x), age(1, memory, x))
+    if how == "anderson":
+        wanted, streak = anderson(past), guard.streak
+    else:
+        wanted, streak = nesterov(past, guard.streak)
+    mixed = keep & (guard.pause == 0) & (streak > 1)
+    guard = guard._replace(mixed=mixed, streak=streak)
+    return jnp.where(mixed, wanted, plain), past, guard
 
 
 def judge(guard: Guard, residual: Scalar, memory: int) -> tuple[Bool[Array, ""], Guard]:

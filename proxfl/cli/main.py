@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from proxfl import __version__
 
-# Command -> one line of help; the module proxfl.cli.COMMAND defines arguments(parser) and run(args).
+# Command -> one line of help; proxfl.cli.COMMAND defines arguments(parser) and run(args).
 COMMANDS = {
     "demo": "the main job on built-in data: Figure 1, its claims, and a report",
     "reproduce": "run the paper's experiments and judge its claims",

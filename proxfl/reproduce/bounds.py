@@ -1,9 +1,9 @@
 """The theorems against runs that meet their conditions: is what is bounded below its bound?
 
-Three runs of l1-regularised problems whose steps meet a theorem's conditions with equality: logistic
-regression with minibatches (Theorem 3.5), l1 least squares (Theorem 3.6, which covers it through the
-proximal PL inequality), and strongly convex least squares (Theorem 3.7). Expectations are means over
-seeds. Noise constants come as printed and as the algebra gives them.
+Runs of l1-regularised problems whose steps meet a theorem's conditions with equality: logistic
+regression with minibatches (Theorem 3.5), l1 least squares (Theorem 3.6, which covers it through
+the proximal PL inequality), and the same as a strongly convex problem (Theorem 3.7). Expectations
+are means over seeds. Noise constants come as printed and as the algebra gives them.
 """
 
 from typing import NamedTuple
@@ -180,8 +180,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 f"the bound of Theorem {theorem}",
                 f"Theorem {theorem.split(',')[0]}",
                 "The measured quantity stays below its bound under the stated conditions.",
-                f"largest ratio of mean over seeds to printed bound: {ratio.max():.2g}, at the last "
-                f"round {ratio.iloc[-1]:.2g} ({part.seed.nunique()} seeds)",
+                f"largest ratio of mean over seeds to printed bound: {ratio.max():.2g}, in the "
+                f"last round {ratio.iloc[-1]:.2g} ({part.seed.nunique()} seeds)",
                 verdict(bool((ratio <= 1 + 1e-9).all())),
             )
         )
@@ -214,6 +214,7 @@ def noise(frame: pd.DataFrame) -> Claim:
         "Inequality (Omega descent) in Appendix A.5; Theorems 3.5 and 3.6",
         "Under the step-size condition the noise enters with the constant 6.",
         f"the same algebra gives {value:.1f} at these steps (4 n / eta_g^2 of it from the drift "
-        f"recursion), so 3.5 should print {value / 0.3:.0f} for 20; 6 is right for eta_g >= sqrt(n)",
+        f"recursion), so 3.5 should print {value / 0.3:.0f} for 20; 6 is right from "
+        "eta_g = sqrt(n) on",
         verdict(value <= theory.PRINTED_NOISE),
     )

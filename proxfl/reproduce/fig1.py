@@ -1,16 +1,16 @@
 """Figure 1: sparse logistic regression with full gradients, tau = 1 and tau = 10.
 
-The paper gives n = 30, d = 20, m_i = 100, theta = 0.003, (alpha, beta) = (50, 50) and the steps, but
-not how features were scaled, which label rule was used, for how many rounds, or which seeds. Two
-forms stand in for it.
+The paper gives n = 30, d = 20, m_i = 100, theta = 0.003, (alpha, beta) = (50, 50) and the steps,
+but not how features were scaled, which label rule was used, for how many rounds, or which seeds.
+Two forms stand in for it.
 
 *paper*: its own numbers. Rows have length one and are then scaled so that the mean loss has
 smoothness L; L is the smallest of a fixed grid at which more than half of 20 draws have a solution
 other than zero (|grad f(0)|_inf > theta). Draws whose solution is zero are left out and counted.
 
 *calibrated*: the same data in units that scaling cannot change: theta is half the smallest weight
-that makes the solution zero, and eta_round is 0.2 / L at tau = 1, so 2 / L at tau = 10 with the same
-eta, as in the paper; all 20 draws.
+that makes the solution zero, and eta_round is 0.2 / L at tau = 1, so 2 / L at tau = 10 with the
+same eta, as in the paper; all 20 draws.
 """
 
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ def methods(eta: float, tau: int, L: float) -> Iterator[tuple[str, str, Algorith
 
 def compute(quick: bool, report) -> pd.DataFrame:
     """One row per form, method, seed and observed round."""
-    seeds = 5 if quick else DRAWS
+    seeds = 3 if quick else DRAWS
     rows, cases = [], list(draws(seeds))
     for done, draw in enumerate(cases):
         step = 1 / draw.smoothness
@@ -321,7 +321,7 @@ def unstable(frame: pd.DataFrame, settled: pd.Series) -> str:
     worst = window() * 4 * 15 * 10
     bad = ", ".join(str(seed) for seed in settled.index[~settled]) or "none"
     return (
-        f"L * eta_round is {worst:.1f} at tau = 10, where only 2 is safe; among the non-zeros of the "
-        f"solution it is {local}, so a run that finds the zeros settles. Seeds that never find "
+        f"L * eta_round is {worst:.1f} at tau = 10, where only 2 is safe; among the non-zeros of "
+        f"the solution it is {local}, so a run that finds the zeros settles. Seeds that never find "
         f"them, and cycle: {bad}"
     )

@@ -1,7 +1,7 @@
 """Figure 2: the same with stochastic gradients, tau = 20, b = 1 and b = 20, theta = 0.0005.
 
-Steps as printed (eta = 2, eta_g = 8), 2,000 rows per client, batches drawn without replacement inside
-a batch. "The other settings are the same" as in Figure 1, so features are scaled as there.
+Steps as printed (eta = 2, eta_g = 8), 2,000 rows per client, batches drawn without replacement.
+"The other settings are the same" as in Figure 1, so features are scaled as there.
 """
 
 import numpy as np
