@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from proxfl.points import Point, Scalar, dtype
 
@@ -62,6 +62,24 @@ class Reply(NamedTuple):
     state: Any
     up: Any
     info: dict[str, Scalar] = {}
+
+
+class Compact(abc.ABC):
+    """A part of an uplink that is smaller on the wire than what it stands for."""
+
+    @abc.abstractmethod
+    def expand(self) -> Any:
+        """What it stands for; the mean over clients is taken of this."""
+
+
+def is_compact(part: Any) -> bool:
+    return isinstance(part, Compact)
+
+
+def expand(up: Any) -> Any:
+    """One client's uplink with every compact part of it written out."""
+    write_out = lambda part: part.expand() if is_compact(part) else part
+    return jax.tree.map(write_out, up, is_leaf=is_compact)
 
 
 class Received(NamedTuple):
@@ -126,3 +144,18 @@ def repeat(
         return step(carry, *t_and_key), None
 
     return jax.lax.scan(body, carry, (steps, keys))[0]
+
+
+def repeat_drawn(
+    step: Callable[[Any, Scalar, PRNGKeyArray], Any],
+    carry: Any,
+    key: PRNGKeyArray,
+    times: Int[Array, ""],
+) -> Any:
+    """`repeat` where the number of times is drawn at random, so known only to a running program."""
+    kind = dtype(carry)
+
+    def body(t, carry):
+        return step(carry, t.astype(kind), jax.random.fold_in(key, t))
+
+    return jax.lax.fori_loop(0, times, body, carry)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from proxfl.core import Algorithm, Received, Reply
+from proxfl.core import Algorithm, Received, Reply, expand
 from proxfl.points import Point, Scalar
 from proxfl.problem import Problem, Shard
 
@@ -40,8 +40,8 @@ def visit(
 
 
 def weigh(ups: Any, weights: Float[Array, " clients"]) -> tuple[Any, Scalar]:
-    """The weighted sum of stacked uplinks, and the weight behind it."""
-    total = jax.tree.map(lambda a: jnp.tensordot(weights, a, axes=1), ups)
+    """The weighted sum of stacked uplinks, written out, and the weight behind it."""
+    total = jax.tree.map(lambda a: jnp.tensordot(weights, a, axes=1), jax.vmap(expand)(ups))
     return total, weights.sum()
 
 
