@@ -15,6 +15,8 @@ from proxfl import __version__
 COMMANDS = {
     "demo": "the main job on built-in data: Figure 1, its claims, and a report",
     "reproduce": "run the paper's experiments and judge its claims",
+    "compare": "a league table of methods, each tuned on the same budget",
+    "sweep": "a grid or random search over steps and penalty",
 }
 
 
