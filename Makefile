@@ -5,13 +5,16 @@ BIN := .venv/bin
 BASE := .venv/.base
 DEV := .venv/.dev
 
-.PHONY: demo test check format bench docs clean
+.PHONY: demo test soak check format bench docs clean
 
 demo: $(BASE)
 	$(BIN)/proxfl demo --out out/demo
 
 test: $(DEV)
 	$(BIN)/pytest -n 2
+
+soak: $(DEV)
+	$(BIN)/pytest -m soak tests/deploy
 
 check: $(DEV)
 	$(BIN)/ruff check proxfl tests benchmarks examples

@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,12 @@ from proxfl.prox import (
     OnLeaves,
     Simplex,
     SquaredL2,
+    Then,
+    Zero,
     together,
 )
+from proxfl.prox.directional import Directional
+from proxfl.prox.units import Curve, Ellipsoids
 from proxfl.spec import Spec
 from proxfl.spec import describe as describe
 from proxfl.tables import InputError
@@ -35,9 +40,17 @@ from proxfl.tables import InputError
 PATHS = ("l1", "group_weight", "nuclear")  # large enough, each leaves an empty model
 
 
-def penalty(spec: Spec, features: Sequence[str], outputs: int = 1) -> Regulariser:
-    """The regulariser of a model's point, which holds an intercept if the spec asks for one."""
-    g = on_coefficients(read_files(spec), features, outputs)
+def penalty(
+    spec: Spec, features: Sequence[str], outputs: int = 1, unit: np.ndarray | None = None
+) -> Regulariser:
+    """The regulariser of a model's point, which holds an intercept if the spec asks for one.
+
+    With a `unit` for each feature the penalty acts on unit * coefficient.
+    """
+    spec = read_files(spec)
+    g = on_coefficients(spec, features, outputs)
+    if unit is not None and (unit != 1).any():
+        g = in_units(spec, features, outputs, unit)
     return OnLeaves(g, ("coef",)) if spec.intercept else g
 
 
@@ -79,6 +92,29 @@ def chosen_parts(spec: Spec, features: Sequence[str], outputs: int) -> dict[str,
     if spec.l2:
         parts["l2"] = SquaredL2(spec.l2)
     return parts
+
+
+def scalable(spec: Spec) -> bool:
+    """Whether the penalty has a known prox when features have units of their own."""
+    return not spec.nuclear and not spec.simplex
+
+
+def in_units(spec: Spec, features: Sequence[str], outputs: int, unit: np.ndarray) -> Regulariser:
+    """The same penalty as a function of coefficients c / unit, for any `scalable` combination."""
+    plain, unit = chosen_parts(spec, features, outputs), repeated(unit, outputs)
+    curve = spec.l2 * unit**2
+    parts: list[Directional] = []
+    if isinstance(l1 := plain.get("l1"), L1):
+        parts.append(L1(l1.weight * unit))
+    if spec.l2 and "group_weight" not in plain:
+        parts.append(Curve(curve))
+    if isinstance(interval := plain.get("box"), Box):
+        parts.append(Box.of(interval.lo / unit, interval.hi / unit))
+    if isinstance(positive := plain.get("nonneg"), NonNegative):
+        parts.append(positive)
+    if isinstance(groups := plain.get("group_weight"), GroupL2):
+        parts.append(Ellipsoids(groups.labels, groups.factors, unit, curve, groups.weight))
+    return reduce(Then, parts) if parts else Zero()
 
 
 def demand_outputs(key: str, holds: bool, words: str) -> None:

@@ -66,6 +66,12 @@ class Spec:
     standardise: bool = option(
         FLAG, "whether to scale features to mean 0 and variance 1 over all sites", False
     )
+    precondition: bool = option(
+        FLAG,
+        "whether sites may tell the means and spreads of their features, with which the same model "
+        "takes fewer rounds",
+        True,
+    )
     intercept: bool = option(FLAG, "whether the model has an intercept, never penalised", True)
 
     loss: str = option(one_of(*LOSSES), "the loss of one row")

@@ -8,7 +8,7 @@ import proxfl as px
 from proxfl.core import Algorithm
 from proxfl.losses import Logistic, Squared
 from proxfl.prox import L1
-from tests import literal
+from tests import literal, literal_more
 
 
 class Case(NamedTuple):
@@ -75,6 +75,61 @@ algorithms = [
         "FastFedDA-single-count",
     ),
     case(px.ProximalGradient(0.3), literal.proximal_gradient(0.3), True),
+    case(px.FedProx(ETA, ETA_G, TAU, 0.7), literal_more.fedprox(ETA, ETA_G, TAU, 0.7), False),
+    case(px.FedMSPP(0.8, ETA, TAU), literal_more.fedmspp(0.8, ETA, TAU), False),
+    case(
+        px.Scaffold(ETA, ETA_G, TAU, "I"),
+        literal_more.scaffold_one(ETA, ETA_G, TAU),
+        False,
+        "Scaffold-I",
+    ),
+    case(px.Scaffold(ETA, ETA_G, TAU), literal.scaffold_two(ETA, ETA_G, TAU), False, "Scaffold-II"),
+    case(
+        px.Mime(ETA, ETA_G, TAU, 0.4),
+        literal_more.mime(ETA, ETA_G, TAU, 0.4, local_prox=False),
+        False,
+        "Mime-momentum",
+    ),
+    case(
+        px.Mime(ETA, 1.0, TAU, 0.4, "every step"),
+        literal_more.mime(ETA, 1.0, TAU, 0.4, local_prox=True),
+        True,
+        "Mime-prox-momentum",
+    ),
+    case(
+        px.MimeLite(ETA, ETA_G, TAU, 0.4),
+        literal_more.mime(ETA, ETA_G, TAU, 0.4, local_prox=False, lite=True),
+        False,
+    ),
+    case(px.FedSplit(0.4, ETA, TAU), literal_more.fedsplit(0.4, ETA, TAU), True),
+    case(px.FedPD(0.4, ETA, TAU), literal_more.fedpd(0.4, ETA, TAU, [1] * 12), False),
+    case(px.FedDR(0.4, ETA, TAU, 1.5), literal_more.feddr(0.4, ETA, TAU, 1.5), True),
+    case(px.FedADMM(0.4, ETA, TAU), literal_more.fedadmm(0.4, ETA, TAU), True),
+    case(px.ProxSkip(ETA, TAU), literal_more.proxskip(ETA, TAU, [TAU] * 12), True),
+    case(
+        px.DPSpider(0.3, 1e9, 1e9, 0.0, 5),
+        literal_more.dp_spider(0.3, 1e9, 1e9, 5),
+        True,
+        "DPSpider-without-noise",
+    ),
+    case(
+        px.DPSpider(0.3, 0.2, 0.05, 0.0, 5),
+        literal_more.dp_spider(0.3, 0.2, 0.05, 5),
+        False,
+        "DPSpider-clipped",
+    ),
+    case(
+        px.Private(px.Decoupled(ETA, ETA_G, TAU), 1e9, 0.0),
+        literal.decoupled(ETA, ETA_G, TAU),
+        True,
+        "Private-Decoupled-unlimited",
+    ),
+    case(
+        px.Compressed(px.DecoupledPartial(ETA, ETA_G, TAU), px.TopK(2)),
+        literal_more.compressed_decoupled(ETA, ETA_G, TAU, 2),
+        True,
+        "Compressed-DecoupledPartial",
+    ),
 ]
 
 

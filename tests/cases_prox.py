@@ -1,6 +1,7 @@
 """The one list of regularisers: adding a case buys every law in tests/prox."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -38,54 +39,77 @@ from proxfl.prox import (
     together,
 )
 
-# Compiled once for each kind of regulariser and shape, however many laws call them.
-value = jax.jit(lambda g, x: g.value(x))
-prox = jax.jit(lambda g, x, step: g.prox(x, step))
-distance = jax.jit(lambda g, x, grad: g.distance(x, grad))
-
 EPS = float(np.finfo(np.float64).eps)
 
 
-class Case(NamedTuple):
-    """A regulariser, and a point of the shape it is tried on."""
+@dataclass(frozen=True)
+class Case:
+    """A regulariser, and a point of the shape it is tried on.
+
+    The laws are stated for flat NumPy vectors; `point` gives them the shape that g expects.
+    """
 
     name: str
     g: Regulariser
     like: Point
 
-    @property
-    def convex(self) -> bool:
-        return bool(jnp.isinf(self.g.step_limit))
+    def value(self, x: np.ndarray) -> float:
+        return float(value(self.g, self.like, x))
 
-    @property
+    def prox(self, x: np.ndarray, step: float) -> np.ndarray:
+        return np.asarray(prox(self.g, self.like, x, step))
+
+    def distance(self, x: np.ndarray, grad: np.ndarray) -> float:
+        return float(distance(self.g, self.like, x, grad))
+
+    @cached_property
+    def bound(self) -> float:
+        return float(self.g.bound(self.like))
+
+    @cached_property
+    def step_limit(self) -> float:
+        return float(self.g.step_limit)
+
+    @cached_property
     def longest(self) -> float:
         """A step well inside the range where the prox is single-valued."""
-        return min(4.0, 0.9 * float(self.g.step_limit))
+        return min(4.0, 0.9 * self.step_limit)
 
-    @property
+    @cached_property
     def finite(self) -> bool:
-        """Whether g is finite everywhere; the seed is nowhere near any of the sets."""
-        return bool(jnp.isfinite(self.g.value(self.point(np.linspace(-9.0, 10.0, self.size)))))
+        """Whether g is finite everywhere; the point tried is in none of the sets."""
+        return np.isfinite(self.value(np.linspace(-9.0, 10.0, self.size)))
 
-    @property
+    @cached_property
     def size(self) -> int:
         return size(self.like)
 
-    def point(self, flat: np.ndarray) -> Point:
-        return ravel_pytree(self.like)[1](jnp.asarray(flat))
+    def point(self, x: np.ndarray) -> Point:
+        return shaped(self.like, jnp.asarray(x))
 
-    def points(self) -> st.SearchStrategy[Point]:
-        return arrays(np.float64, self.size, elements=entries).map(self.point)
+    def points(self) -> st.SearchStrategy[np.ndarray]:
+        """Quarters make ties and zeros; a finer grid makes the rest, but nothing minute."""
+        grid = lambda most, unit: arrays(int, self.size, elements=st.integers(-most, most)).map(
+            lambda x: x / unit
+        )
+        return grid(12, 4) | grid(2**23, 2**20)
 
     def steps(self) -> st.SearchStrategy[float]:
         return st.floats(2.0**-6, self.longest)
 
 
-# Quarters make ties and zeros; the fine grid makes all else, yet nothing that underflows squared.
-entries = st.one_of(
-    st.integers(-12, 12).map(lambda i: i / 4),
-    st.integers(-(2**23), 2**23).map(lambda i: i / 2**20),
-)
+def shaped(like, x):
+    return ravel_pytree(like)[1](x)
+
+
+def flat(x):
+    return ravel_pytree(x)[0]
+
+
+# Compiled once for each kind of regulariser and shape, however many laws call them.
+value = jax.jit(lambda g, like, x: g.value(shaped(like, x)))
+prox = jax.jit(lambda g, like, x, step: flat(g.prox(shaped(like, x), step)))
+distance = jax.jit(lambda g, like, x, grad: g.distance(shaped(like, x), shaped(like, grad)))
 
 vector, matrix = jnp.zeros(8), jnp.zeros((4, 3))
 network = Tree({"first": {"kernel": jnp.zeros((3, 2)), "bias": jnp.zeros(2)}, "last": jnp.zeros(3)})
@@ -133,7 +157,7 @@ regularisers = [
     Case("fused_box", together(Box(-0.5, 1.0), TotalVariation(0.6)), vector),
     Case("fused_nonneg", together(NonNegative(), L1(0.3), TotalVariation(0.6)), vector),
     Case("on_kernels", OnLeaves(L1(0.7), ("*kernel",)), network),
-    Case("per_leaf", SumOverLeaves({"*/kernel": Nuclear(0.9), "last": Simplex()}), network),
+    Case("per_leaf", SumOverLeaves.of({"*/kernel": Nuclear(0.9), "last": Simplex()}), network),
     Case("whole_network", Ridge(L2Norm(1.3), 0.2), network),
     Case("mcp", MCP(0.8, 2.5), vector),
     Case("scad", SCAD(0.8), matrix),

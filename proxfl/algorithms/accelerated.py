@@ -122,6 +122,19 @@ class Accelerated(Algorithm[Server, Client, Down, Point]):
     def output(self, g, server):
         return self.inner.output(g, server.x)
 
+    def undo(self, server: Server) -> Server:
+        """For a round that never happened: start it from the last result, unmixed, and pause."""
+        guard, newest = server.guard, age(0, self.memory, server.x)
+        paused = Guard(
+            mixed=jnp.zeros_like(guard.mixed),
+            best=guard.best,
+            pause=guard.penalty,
+            penalty=2 * guard.penalty,
+            wins=0 * guard.wins,
+            streak=0 * guard.streak,
+        )
+        return Server(mix(server.past.results, newest), newest, server.past, paused)
+
 
 def age(j: int, memory: int, like: Point) -> Float[Array, " memory"]:
     """The weights that pick the result of j rounds ago."""

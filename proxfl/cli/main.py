@@ -14,6 +14,10 @@ from proxfl import __version__
 # Command -> one line of help; proxfl.cli.COMMAND defines arguments(parser) and run(args).
 COMMANDS = {
     "demo": "the main job on built-in data: Figure 1, its claims, and a report",
+    "train": "fit a model to files, one per site, to a certificate of optimality",
+    "predict": "apply a model to the rows of a file",
+    "inspect": "show what a model is and how it was certified",
+    "report": "write the report of a result folder anew",
     "reproduce": "run the paper's experiments and judge its claims",
     "compare": "a league table of methods, each tuned on the same budget",
     "sweep": "a grid or random search over steps and penalty",

@@ -2,6 +2,11 @@
 
 Each site tells a summary of its table (names, counts, means, spreads, label values; never a row).
 From all summaries the server makes one agreement, and each site prepares its own data by it.
+
+Models are solved for in coordinates of their own: features centred, if there is an intercept to
+take the shift, and scaled, if the penalty can be written for scaled coefficients exactly. The
+model is the same, it takes far fewer rounds, and its optimality does not depend on the units in
+which features were measured.
 """
 
 from collections.abc import Mapping
@@ -12,12 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.losses import Coefficients, Huber, Linear, Logistic, Poisson, Softmax, Squared
-from proxfl.penalties import penalty
+from proxfl.penalties import penalty, scalable
 from proxfl.points import Tree
 from proxfl.problem import Problem, client_weights
 from proxfl.spec import Spec
 from proxfl.tables import InputError, Table, encode_target, label_values, merge_labels
 from proxfl.tables.labels import CLASSIFIERS, Label
+
+
+def needs_moments(spec: Spec) -> bool:
+    return spec.standardise or spec.precondition or spec.missing == "mean"
 
 
 def summarise(table: Table, spec: Spec) -> dict[str, Any]:
@@ -28,8 +37,9 @@ def summarise(table: Table, spec: Spec) -> dict[str, Any]:
         "features": list(table.features),
         "fingerprint": table.fingerprint,
         "labels": list(label_values(table)) if spec.loss in CLASSIFIERS else [],
+        "targets": 1 if table.y.ndim == 1 else table.y.shape[1],
     }
-    if spec.standardise or spec.missing == "mean":
+    if needs_moments(spec):
         present = ~np.isnan(table.dense)
         held = np.where(present, table.dense, 0.0)
         count = present.sum(axis=0)
@@ -52,7 +62,9 @@ class Agreement:
     classes: tuple[Label, ...]
     centre: tuple[float, ...]  # subtracted from the features
     scale: tuple[float, ...]  # and what they are then divided by
+    unit: tuple[float, ...]  # the penalty acts on unit * coefficient
     fill: tuple[float, ...]  # for missing values
+    targets: tuple[Label, ...]  # what the scores of a row are for: the classes, for softmax
 
     def to_dict(self) -> dict[str, Any]:
         return {name: list(value) for name, value in asdict(self).items()}
@@ -60,11 +72,6 @@ class Agreement:
     @classmethod
     def from_dict(cls, held: Mapping[str, Any]) -> "Agreement":
         return cls(**{name: tuple(value) for name, value in held.items()})
-
-    @property
-    def outputs(self) -> int:
-        return len(self.classes) if len(self.classes) > 2 else 1
-
 
 def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
     """One agreement from all sites' summaries; the sites' order is that of their names given."""
@@ -80,13 +87,18 @@ def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
     rows = tuple(int(summaries[site]["rows"]) for site in sites)
     classes = merge_labels(spec.loss, (summaries[site]["labels"] for site in sites))
     count = len(features)
-    centre, scale, fill = np.zeros(count), np.ones(count), np.zeros(count)
-    if spec.standardise or spec.missing == "mean":
+    centre, scale, unit, fill = np.zeros(count), np.ones(count), np.ones(count), np.zeros(count)
+    if needs_moments(spec):
         mean, spread = pooled(features, summaries)
         fill = mean
+        if spec.intercept and (spec.standardise or spec.precondition):
+            centre = mean  # without an intercept, moving the features would change the model itself
         if spec.standardise:
-            # Without an intercept, moving the features would change the model itself.
-            centre, scale = (mean if spec.intercept else centre), spread
+            scale = spread
+        elif spec.precondition and scalable(spec):
+            scale = spread if spec.intercept else np.hypot(mean, spread)
+            unit = 1 / scale
+    targets = classes if spec.loss == "softmax" else names(spec.target, int(first["targets"]))
     return Agreement(
         sites=sites,
         rows=rows,
@@ -95,8 +107,14 @@ def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
         classes=classes,
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
+        unit=tuple(unit.tolist()),
         fill=tuple(fill.tolist()),
+        targets=targets,
     )
+
+
+def names(target: str, count: int) -> tuple[str, ...]:
+    return (target,) if count == 1 else tuple(f"{target}{k}" for k in range(count))
 
 
 def pooled(features: tuple[str, ...], summaries: Mapping[str, Mapping[str, Any]]):
@@ -111,7 +129,8 @@ def pooled(features: tuple[str, ...], summaries: Mapping[str, Mapping[str, Any]]
     mean = (counts * means).sum(axis=0) / total
     variance = (squares + counts * (means - mean) ** 2).sum(axis=0) / total
     spread = np.sqrt(variance)
-    return mean, np.where(spread > 0, spread, 1.0)  # a constant column stays as it is
+    # A constant column stays as it is; its spread is 0 but for the rounding in its mean.
+    return mean, np.where(spread > 1e-13 * np.abs(mean), spread, 1.0)
 
 
 def prepare(table: Table, spec: Spec, agreement: Agreement) -> tuple[np.ndarray, np.ndarray]:
@@ -134,9 +153,9 @@ def loss_of(spec: Spec) -> Linear:
 
 def problem_of(spec: Spec, agreement: Agreement) -> Problem:
     """The public problem: loss, penalty, and a start at zero (or inside the constraints)."""
-    outputs = len(agreement.classes) if spec.loss == "softmax" else 1
+    outputs = len(agreement.targets)
     shape = (len(agreement.features),) if outputs == 1 else (len(agreement.features), outputs)
-    g = penalty(spec, agreement.features, outputs)
+    g = penalty(spec, agreement.features, outputs, np.array(agreement.unit))
     x0 = jnp.zeros(shape)
     if spec.intercept:
         x0 = Tree(Coefficients(x0, jnp.zeros(shape[1:])))

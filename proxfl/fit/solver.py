@@ -9,14 +9,12 @@ ever broadcast, the objective and (with one local step) the full gradient, and f
 * the certificate: the distance of -gradient to the subdifferential of the penalty;
 * trouble: a round whose objective is not finite, or above that at the end of the last search, is
   not counted. Clients go back to the state before it, and the step before it is taken again at half
-  its length.
+  its length; after several local steps along the full gradient, which is asked for.
 
 Between searches the server step is accelerated. At the end the certificate is computed once more,
 from full gradients in float64, at the model that is returned.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,21 +27,11 @@ from proxfl.algorithms.decoupled import Decoupled
 from proxfl.algorithms.watched import Watched
 from proxfl.core import Regulariser
 from proxfl.federation import Call, Federation
-from proxfl.points import Point, dot, norm, zeros_like
+from proxfl.fit.driver import Driver, Record, Settings, curvatures, weighted_mean
+from proxfl.fit.driver import Solution as Solution
+from proxfl.fit.driver import solve as solve
+from proxfl.points import Point, Scalar, dot, norm, zeros_like
 from proxfl.problem import Problem
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the solver may be told; steps left open are found by it."""
-
-    rounds: int = 10_000
-    tol: float = 1e-6
-    local_steps: int = 1
-    accelerate: bool = True
-    eta: float | None = None
-    eta_g: float | None = None
-
 
 PATIENCE = 20  # rounds between two searches, doubled whenever a search finds nothing longer
 
@@ -70,6 +58,7 @@ class State(NamedTuple):
 
     server: Any
     eta: Any
+    eta_g: Any
     search: Search
     known: Known  # the last round that counted
     scale: Any  # the gradient's norm at the start: optimality is relative to it
@@ -78,68 +67,32 @@ class State(NamedTuple):
     counted: Any  # the last of them that counted
 
 
-class Record(NamedTuple):
-    """What one round showed."""
-
-    round: int
-    objective: float
-    optimality: float
-    eta: float
-    counted: bool
-
-
 def algorithm_for(settings: Settings, eta: Any, eta_g: Any) -> Watched:
     inner = Decoupled(eta, eta_g, settings.local_steps)
     return Watched(Accelerated(inner) if settings.accelerate else inner)
 
 
-class Solver:
-    """The server's side of one training run over a federation."""
+class Solver(Driver):
+    """Algorithm 1 with steps found on the way."""
 
     def __init__(
         self, federation: Federation, problem: Problem, weights: np.ndarray, settings: Settings
     ):
         self.federation, self.problem = federation, problem
         self.weights, self.settings = np.asarray(weights), settings
-        self.eta_g = 1.0 if settings.eta_g is None else settings.eta_g
 
     def begin(self) -> State:
         """Measure every site's smoothness and set the first, safe step."""
-        x0, tau = self.problem.x0, self.settings.local_steps
-        answers = self.federation.ask("curvature", {"x": x0})
-        each = np.array([float(answers[site]["curvature"]) for site in self.federation.sites])
-        mean, largest = float(self.weights @ each), float(each.max())
-        if not np.isfinite(mean) or mean <= 0:
-            raise ValueError(
-                f"The loss has curvature {mean} at the start, which gives no step; "
-                "check for constant columns and huge values, or set eta."
-            )
-        if self.settings.eta_g is None and tau > 1:
-            # Local steps must suit the most curved site, also after the step has grown fourfold.
-            self.eta_g = max(1.0, 4 * largest / (tau * mean))
-        given = self.settings.eta
-        eta = 1 / (mean * self.eta_g * tau) if given is None else given
-        server = algorithm_for(self.settings, eta, self.eta_g).init(self.problem.g, x0)[0]
-        number = lambda v: jnp.asarray(v, jnp.float64)
-        unknown = Known(x0, zeros_like(x0), number(jnp.inf))
-        return State(
-            server=server,
-            eta=number(eta),
-            search=Search(
-                on=jnp.asarray(given is None),
-                found=jnp.asarray(False),
-                waited=jnp.asarray(0),
-                patience=jnp.asarray(PATIENCE if given is None else np.iinfo(np.int64).max),
-            ),
-            known=unknown,
-            scale=number(0.0),
-            ceiling=number(jnp.inf),
-            round=jnp.asarray(0),
-            counted=jnp.asarray(0),
-        )
+        return first_state(self.problem, self.settings, *curvatures(self))
+
+    def algorithm(self, state: State) -> Watched:
+        return algorithm_for(self.settings, state.eta, state.eta_g)
+
+    def model(self, state: State) -> Point:
+        return state.known.x
 
     def one_round(self, state: State) -> tuple[State, Record]:
-        algorithm = algorithm_for(self.settings, state.eta, self.eta_g)
+        algorithm = self.algorithm(state)
         g, step = self.problem.g, int(state.round) + 1
         down = broadcast(algorithm, g, state.server)
         call = Call(step=step, counted=int(state.counted), round=step - 1, exchange=0)
@@ -153,26 +106,80 @@ class Solver:
                 "The objective is not finite at the starting point; "
                 "check the data for huge values, or standardise the features."
             )
+        if not counted and self.settings.local_steps > 1 and call.counted == step - 1:
+            state = self.retreat(state)
         scale = float(state.scale)
         optimality = residual / scale if scale > 0 else residual
         return state, Record(step, objective, optimality, float(state.eta), bool(counted))
 
-    def certify(self, x: Point) -> tuple[float, float]:
-        """Objective and optimality of a model, from full gradients of all sites."""
-        answers = self.federation.ask("evaluate", {"x": x})
-        parts = [answers[site] for site in self.federation.sites]
-        loss = sum(w * part["value"] for w, part in zip(self.weights, parts, strict=True))
-        gradient = jax.tree.map(
-            lambda *leaves: sum(w * a for w, a in zip(self.weights, leaves, strict=True)),
-            *(part["gradient"] for part in parts),
-        )
-        g = self.problem.g
-        return float(loss + g.value(x)), float(g.distance(x, gradient))
+    def retreat(self, state: State) -> State:
+        """After a failed round: the full gradient in place of a mean over local steps.
+
+        Down that mean there need be no descent, however short the step; down the gradient there is.
+        """
+        answers = self.federation.ask("evaluate", {"x": state.known.x})
+        gradient = weighted_mean(self.federation, self.weights, answers, "gradient")
+        known = Known(state.known.x, gradient, state.known.loss)
+        server = shortened(self.algorithm(state), self.problem.g, known)
+        return state._replace(server=server, known=known)
+
+
+def first_state(problem: Problem, settings: Settings, mean: Scalar, largest: Scalar) -> State:
+    """The server before the first round, from the sites' smoothness."""
+    x0, tau, searches = problem.x0, settings.local_steps, settings.eta is None
+    # Local steps must suit the most curved site, also after the step has grown fourfold.
+    found = jnp.maximum(4 * largest / (tau * mean), 1.0) if tau > 1 else 1.0
+    eta_g = found if settings.eta_g is None else settings.eta_g
+    eta = 1 / (mean * eta_g * tau) if settings.eta is None else settings.eta
+    number = lambda v: jnp.asarray(v, jnp.float64)
+    return State(
+        server=algorithm_for(settings, eta, eta_g).init(problem.g, x0)[0],
+        eta=number(eta),
+        eta_g=number(eta_g),
+        search=Search(
+            on=jnp.asarray(searches),
+            found=jnp.asarray(False),
+            waited=jnp.asarray(0),
+            patience=jnp.asarray(PATIENCE if searches else np.iinfo(np.int64).max),
+        ),
+        known=Known(x0, zeros_like(x0), number(jnp.inf)),
+        scale=number(0.0),
+        ceiling=number(jnp.inf),
+        round=jnp.asarray(0),
+        counted=jnp.asarray(0),
+    )
+
+
+def carried_over(problem: Problem, settings: Settings, state: State) -> State:
+    """The state in which to go on under a new penalty: all that is known of the loss still holds.
+
+    The first round starts one step down from the last model, as any round does.
+    """
+    g, known = problem.g, state.known
+    eta_round = state.eta * state.eta_g * settings.local_steps
+    algorithm = algorithm_for(settings, state.eta, state.eta_g)
+    return State(
+        server=algorithm.init(g, known.x - eta_round * known.gradient)[0],
+        eta=state.eta,
+        eta_g=state.eta_g,
+        search=state.search,
+        known=known,
+        scale=state.scale,
+        ceiling=objective(g, known),
+        round=state.round,
+        counted=state.counted,
+    )
 
 
 @jax.jit
 def broadcast(algorithm, g: Regulariser, server):
     return algorithm.broadcast(g, server)
+
+
+@jax.jit
+def shortened(algorithm, g: Regulariser, known: Known):
+    """The server one step down from what is known, with nothing to mix."""
+    return algorithm.init(g, known.x - algorithm.inner.eta_round * known.gradient)[0]
 
 
 @partial(jax.jit, static_argnames="tau")
@@ -188,16 +195,21 @@ def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
     known = choose(counted, now, state.known)
     search = next_search(state.search, counted)
     grow = counted & search.on & ~first
-    eta = jnp.where(counted, jnp.where(grow, 2 * state.eta, state.eta), state.eta / 2)
+    # A mixed start that fails says nothing of the step: only the mixing is undone.
+    mixed = state.server.guard.mixed if accelerated else jnp.zeros_like(counted)
+    shrink = ~counted & ~mixed
+    eta = state.eta * jnp.where(grow, 2.0, jnp.where(shrink, 0.5, 1.0))
     # A new step length: take the last counted step (again) with it, and forget what was mixed.
     longer = inner.eta_round / state.eta * eta
     afresh = algorithm.init(g, known.x - longer * known.gradient)[0]
     onwards = algorithm.server(g, state.server, received)
+    unmixed = algorithm.inner.undo(state.server) if accelerated else afresh
     # Mixed steps need not descend one by one; plain ones must.
     fixed = accelerated & counted & ~first & ~search.on
     after = State(
-        server=choose(counted & ~grow, onwards, afresh),
+        server=choose(grow | shrink, afresh, choose(counted, onwards, unmixed)),
         eta=eta,
+        eta_g=state.eta_g,
         search=search,
         known=known,
         scale=jnp.where(first, norm(now.gradient), state.scale),
@@ -238,38 +250,3 @@ def next_search(search: Search, counted) -> Search:
 
 def choose(condition, yes: Any, no: Any) -> Any:
     return jax.tree.map(partial(jnp.where, condition), yes, no)
-
-
-class Solution(NamedTuple):
-    """The model, its certificate, and how it was reached."""
-
-    x: Point
-    objective: float
-    distance: float
-    optimality: float
-    converged: bool
-    state: State
-    records: list[Record]
-
-
-def solve(
-    solver: Solver,
-    state: State | None = None,
-    records: list[Record] | None = None,
-    watch: Callable[[State, list[Record]], None] = lambda state, records: None,
-) -> Solution:
-    """Rounds until the certificate is met, or until they are used up."""
-    settings = solver.settings
-    state, records = state or solver.begin(), list(records or [])
-    while True:
-        state, record = solver.one_round(state)
-        records.append(record)
-        watch(state, records)
-        last = record.round >= settings.rounds
-        if last or (record.counted and record.optimality <= settings.tol):
-            objective, distance = solver.certify(state.known.x)
-            optimality = distance / (float(state.scale) or 1.0)
-            converged = optimality <= settings.tol
-            if last or converged:
-                found = (objective, distance, optimality, converged)
-                return Solution(state.known.x, *found, state, records)

@@ -1,22 +1,23 @@
-"""Train on files, one per site: agree, solve, certify; interruptible, and resumed to the same bits."""
+"""Train on files, one per site: agree, solve, certify; once interrupted, on to the same bits."""
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from proxfl.checkpoint import load, save
+from proxfl.fit import plain
 from proxfl.fit.agreement import Agreement, agree, prepare, problem_of, summarise
-from proxfl.fit.local import LocalFederation
+from proxfl.fit.driver import Driver, Record, Settings, Solution, solve
+from proxfl.fit.duality import duality_gap
+from proxfl.fit.local import LocalFederation, Traffic
 from proxfl.fit.model import Model
-from proxfl.fit.solver import Record, Settings, Solution, Solver, State, algorithm_for, solve
-from proxfl.penalties import read_files
+from proxfl.fit.resume import Progress, restore, store
+from proxfl.fit.solver import Solver
+from proxfl.penalties import on_coefficients, read_files
 from proxfl.precision import precision
 from proxfl.problem import shards_of
 from proxfl.spec import Spec
@@ -30,6 +31,20 @@ class ConvergenceWarning(UserWarning):
 
 
 @dataclass(frozen=True)
+class Job:
+    """Sites that have agreed: all that is wrong with files and columns has shown by now."""
+
+    spec: Spec  # with the content of its files in place of their paths
+    tables: Sequence[Table]
+    agreement: Agreement
+    agreement_bytes: tuple[int, int]  # up and down, all sites
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        return {table.name: table.fingerprint for table in self.tables}
+
+
+@dataclass(frozen=True)
 class Fit:
     """A trained model with its certificate, its history and what made it."""
 
@@ -37,8 +52,12 @@ class Fit:
     agreement: Agreement
     model: Model
     solution: Solution
+    duality_gap: float | None
     fingerprints: dict[str, str]
+    dropped: dict[str, int]
     site_losses: dict[str, float]
+    traffic: list[tuple[int, int]]  # bytes up and down after each round, all sites
+    ledger: dict[str, Traffic]
     bytes_up: int
     bytes_down: int
     seconds: float
@@ -59,38 +78,63 @@ def train(
     With a `checkpoint` path the run saves itself there now and then, and when interrupted; if the
     file exists, the run goes on from it.
     """
-    begun = time.monotonic()
+    return run(begin(spec, tables), checkpoint, watch)
+
+
+def begin(spec: Spec, tables: Sequence[Table] | None = None) -> Job:
+    """Read the sites' files and let the sites agree."""
     spec = read_files(spec)
     tables = read_sites(spec.sites, spec.target, spec.missing) if tables is None else tables
-    agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
+    told = {table.name: summarise(table, spec) for table in tables}
+    agreement = agree(spec, told)
+    up = sum(len(json.dumps(summary)) for summary in told.values())
+    down = len(tables) * len(json.dumps(agreement.to_dict()))
+    return Job(spec, tables, agreement, (up, down))
+
+
+def run(
+    job: Job,
+    checkpoint: Path | None = None,
+    watch: Callable[[Record], None] = lambda record: None,
+) -> Fit:
+    spec, agreement, begun = job.spec, job.agreement, time.monotonic()
+    weights = np.array(agreement.weights)
     with precision(np.float64):
         problem = problem_of(spec, agreement)
-        examples = [prepare(table, spec, agreement) for table in tables]
+        examples = [prepare(table, spec, agreement) for table in job.tables]
         shards = shards_of(examples, list(agreement.weights))
-        federation = LocalFederation(problem, shards, agreement.sites, spec.seed)
-        solver = Solver(federation, problem, np.array(agreement.weights), settings_of(spec))
-        solution = run(solver, federation, checkpoint, watch)
-        losses = federation.ask("evaluate", {"x": solution.x})
+        federation = LocalFederation(problem, shards, agreement.sites, spec.seed, spec.cohort)
+        federation.enter("agreement", *job.agreement_bytes)
+        driver = driver_of(spec, federation, weights)
+        solution, traffic, earlier = drive(driver, federation, checkpoint, watch)
+        g = on_coefficients(spec, agreement.features, len(agreement.targets))
+        found, unit = (solution.x, solution.objective), np.array(agreement.unit)
+        gap = duality_gap(federation, problem.loss, g, weights, *found, unit)
     if not solution.converged:
-        warnings.warn(
-            ConvergenceWarning(
-                f"Not converged after {len(solution.records)} rounds: optimality "
-                f"{solution.optimality:.2e} is above the tolerance {spec.tol:.2e}; allow more "
-                "rounds or a larger tolerance."
-            ),
-            stacklevel=2,
-        )
+        warnings.warn(ConvergenceWarning(not_converged(spec, solution)), stacklevel=3)
     return Fit(
         spec=spec,
         agreement=agreement,
         model=Model.of(spec.loss, agreement, solution.x),
         solution=solution,
-        fingerprints={table.name: table.fingerprint for table in tables},
-        site_losses={site: float(answer["value"]) for site, answer in losses.items()},
+        duality_gap=gap,
+        fingerprints=job.fingerprints,
+        dropped={table.name: table.dropped for table in job.tables},
+        site_losses=solution.site_losses,
+        traffic=traffic,
+        ledger=dict(federation.ledger),
         bytes_up=federation.bytes_up,
         bytes_down=federation.bytes_down,
-        seconds=time.monotonic() - begun,
+        seconds=earlier + time.monotonic() - begun,
     )
+
+
+def driver_of(spec: Spec, federation: LocalFederation, weights: np.ndarray) -> Driver:
+    problem, settings = federation.problem, settings_of(spec)
+    if not plain.applies(spec):
+        return Solver(federation, problem, weights, settings)
+    plain.refuse_nonsense(spec, problem, federation.shards)
+    return plain.Plain(federation, problem, weights, settings, spec.algorithm)
 
 
 def settings_of(spec: Spec) -> Settings:
@@ -104,67 +148,55 @@ def settings_of(spec: Spec) -> Settings:
     )
 
 
-def run(
-    solver: Solver,
+def not_converged(spec: Spec, solution: Solution) -> str:
+    remedies = ["allow more rounds", "a larger tolerance"]
+    remedies += [] if spec.standardise else ["standardise the features"]
+    return (
+        f"Not converged after {len(solution.records)} rounds: optimality "
+        f"{solution.optimality:.2e} is above the tolerance {spec.tol:.2e}; "
+        f"{', or '.join(remedies)}."
+    )
+
+
+def drive(
+    driver: Driver,
     federation: LocalFederation,
     checkpoint: Path | None,
     watch: Callable[[Record], None],
-) -> Solution:
-    """Solve, from a checkpoint if there is one, keeping one on the way."""
-    state, records = None, []
-    if checkpoint is not None and checkpoint.exists():
-        state, records = restore(checkpoint, solver, federation)
-    latest: tuple[State, list[Record]] | None = None
-    saved = time.monotonic()
+) -> tuple[Solution, list[tuple[int, int]], float]:
+    """Solve, from a checkpoint if there is one, keeping one on the way.
 
-    def keep(state: State, records: list[Record]) -> None:
+    Also the traffic after each round, and the seconds that went before the checkpoint.
+    """
+    before = Progress()
+    if checkpoint is not None and checkpoint.exists():
+        before = restore(checkpoint, driver, federation)
+    traffic, latest, begun = list(before.traffic), None, time.monotonic()
+    saved = begun
+
+    def keep(state, records) -> None:
         nonlocal latest, saved
-        latest = (state, records)
+        traffic.append((federation.bytes_up, federation.bytes_down))
         watch(records[-1])
-        if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-            store(checkpoint, state, records, federation)
-            saved = time.monotonic()
+        now = time.monotonic()
+        latest = Progress(
+            state=state,
+            clients=federation.generations[int(state.counted)],
+            records=records,
+            traffic=traffic,
+            ledger=dict(federation.ledger),
+            seconds=before.seconds + now - begun,
+        )
+        if checkpoint is not None and now - saved > CHECKPOINT_SECONDS:
+            store(checkpoint, latest)
+            saved = now
 
     try:
-        return solve(solver, state, records, keep)
+        solution = solve(driver, before.state, before.records, keep)
     except KeyboardInterrupt:
         if checkpoint is not None and latest is not None:
-            store(checkpoint, *latest, federation)
+            store(checkpoint, latest)
         raise
-
-
-def store(path: Path, state: State, records: list[Record], federation: LocalFederation) -> None:
-    clients = federation.generations[int(state.counted)]
-    columns = {name: np.array([r._asdict()[name] for r in records]) for name in Record._fields}
-    traffic = np.array([federation.bytes_up, federation.bytes_down])
-    save(path, {"state": state, "clients": clients, "records": columns, "traffic": traffic})
-
-
-def restore(
-    path: Path, solver: Solver, federation: LocalFederation
-) -> tuple[State, list[Record]]:
-    """The state a run stopped in; the sites get theirs back too."""
-    fresh = solver.begin()
-    algorithm = algorithm_for(solver.settings, fresh.eta, solver.eta_g)
-    with np.load(path, allow_pickle=False) as held:
-        rounds = len(held["['records']['round']"])
-    like: dict[str, Any] = {
-        "state": fresh,
-        "clients": federation.recall(algorithm, 0),
-        "records": {
-            "round": np.zeros(rounds, int),
-            "objective": np.zeros(rounds),
-            "optimality": np.zeros(rounds),
-            "eta": np.zeros(rounds),
-            "counted": np.zeros(rounds, bool),
-        },
-        "traffic": np.zeros(2, int),
-    }
-    found = load(path, jax.tree.map(jnp.asarray, like))
-    columns = {name: np.asarray(column) for name, column in found["records"].items()}
-    records = [
-        Record(*(columns[name][i].item() for name in Record._fields)) for i in range(rounds)
-    ]
-    federation.generations = {int(found["state"].counted): found["clients"]}
-    federation.bytes_up, federation.bytes_down = (int(v) for v in found["traffic"])
-    return found["state"], records
+    if checkpoint is not None and latest is not None and not solution.converged:
+        store(checkpoint, latest)  # more rounds may follow
+    return solution, traffic, before.seconds

@@ -6,13 +6,21 @@ away the projection on that set: what is left of -grad is the shortest element o
 
 import abc
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from proxfl.core import Regulariser
-from proxfl.points import Point
+from proxfl.points import Point, dtype
 
-# One for all coordinates, or one for each; arrays are held in the type of the point.
-Weight = Float[Array, "..."] | float
+# One for all coordinates, or one for each.
+Weight = Float[Array | np.ndarray, "..."] | float | int
+
+
+def fit(held: Point, x: Point) -> Point:
+    """What a regulariser holds, in the floating type of x: precision belongs to the run."""
+    return jax.tree.map(lambda a: jnp.asarray(a, dtype(x)), held)
 
 
 class Directional(Regulariser):

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from proxfl.points import Scalar, norm
-from proxfl.prox.directional import Directional, shortest
+from proxfl.prox.directional import Directional, fit, shortest
 from proxfl.pytree import non_negative, pytree
 
 
@@ -19,8 +19,8 @@ class GroupL2(Directional):
     Labels are shaped like x, and -1 leaves a coordinate out; `GroupL2.of` checks them.
     """
 
-    labels: Int[Array, "..."]
-    factors: Float[Array, " groups"] = non_negative()
+    labels: Int[Array | np.ndarray, "..."]
+    factors: Float[Array | np.ndarray, " groups"] = non_negative()
     weight: Scalar = non_negative(default=1.0)
 
     @classmethod
@@ -37,7 +37,7 @@ class GroupL2(Directional):
             )
         if factors is None:
             factors = np.sqrt(np.bincount(labels[labels >= 0], minlength=groups))
-        return cls(jnp.asarray(labels, int), jnp.asarray(factors, float), weight)
+        return cls(labels.astype(np.int32), np.asarray(factors, np.float64), weight)
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
         return jnp.sum(self._weights(x) * self._lengths(x))
@@ -64,7 +64,7 @@ class GroupL2(Directional):
         return jnp.where(self.labels < 0, self.factors.size, self.labels)
 
     def _weights(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
-        return self.weight * jnp.append(self.factors.astype(x.dtype), jnp.zeros((), x.dtype))
+        return self.weight * jnp.append(fit(self.factors, x), jnp.zeros((), x.dtype))
 
     def _lengths(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
         squares, slots = jnp.ravel(x * x), jnp.ravel(self._slots())

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from proxfl.points import Scalar, norm, zeros_like
-from proxfl.prox.directional import Directional, Weight, shortest
+from proxfl.points import Scalar, norm
+from proxfl.prox.directional import Directional, Weight, fit, shortest
 from proxfl.pytree import non_negative, pytree
 
 
@@ -15,14 +15,14 @@ class Relu(Directional):
     weight: Weight = non_negative()
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        return jnp.sum(self.weight * jnp.maximum(x, 0.0))
+        return jnp.sum(fit(self.weight, x) * jnp.maximum(x, 0.0))
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        return x - jnp.clip(x, 0.0, step * self.weight)
+        return x - jnp.clip(x, 0.0, step * fit(self.weight, x))
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Relu"]:
-        slope = jnp.where(x > 0, self.weight, zeros_like(x))
-        return slope, Relu(jnp.where(x == 0, self.weight, zeros_like(x)))
+        weight = fit(self.weight, x)
+        return jnp.where(x > 0, weight, 0.0), Relu(jnp.where(x == 0, weight, 0.0))
 
     def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
         return norm(shortest(self, x, grad))

@@ -16,44 +16,54 @@ from proxfl.prox.norms import Zero
 from proxfl.pytree import pytree, static
 
 
-def assign(parts: dict[str, Regulariser], x: Point) -> list[Regulariser]:
+def assign(
+    parts: tuple[Regulariser, ...], patterns: tuple[str, ...], x: Point
+) -> list[Regulariser]:
     """The regulariser of each leaf, in order: that of the first pattern which fits its path."""
     paths = jax.tree_util.tree_leaves_with_path(x.params if isinstance(x, Tree) else x)
     names = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths]
-    for pattern in parts:
+    for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ValueError(f"no leaf is named {pattern!r}; the leaves are {', '.join(names)}.")
-    fitting = lambda name: (g for pattern, g in parts.items() if fnmatchcase(name, pattern))
-    return [next(fitting(name), Zero()) for name in names]
+    pairs = list(zip(patterns, parts, strict=True))
+    return [next((g for p, g in pairs if fnmatchcase(name, p)), Zero()) for name in names]
 
 
 @pytree
 class SumOverLeaves(Regulariser):
     """g(x) = sum over leaves of the part whose pattern fits, the first one if several do."""
 
-    parts: dict[str, Regulariser]
+    parts: tuple[Regulariser, ...]
+    names: tuple[str, ...] = static()
+
+    @classmethod
+    def of(cls, parts: dict[str, Regulariser]) -> "SumOverLeaves":
+        """From pattern to part, in the order of the dict, which JAX itself would not keep."""
+        return cls(tuple(parts.values()), tuple(parts))
 
     def value(self, x: Point) -> Scalar:
-        leaves = jax.tree.leaves(x)
-        return sum(g.value(a) for g, a in zip(assign(self.parts, x), leaves, strict=True))
+        return sum(g.value(a) for g, a in zip(self._of(x), jax.tree.leaves(x), strict=True))
 
     def prox(self, x: Point, step: Scalar) -> Point:
         leaves, structure = jax.tree.flatten(x)
-        pairs = zip(assign(self.parts, x), leaves, strict=True)
+        pairs = zip(self._of(x), leaves, strict=True)
         return jax.tree.unflatten(structure, [g.prox(a, step) for g, a in pairs])
 
     def distance(self, x: Point, grad: Point) -> Scalar:
         leaves, grads = jax.tree.leaves(x), jax.tree.leaves(grad)
-        triples = zip(assign(self.parts, x), leaves, grads, strict=True)
+        triples = zip(self._of(x), leaves, grads, strict=True)
         return jnp.linalg.norm(jnp.stack([g.distance(a, b) for g, a, b in triples]))
 
     def bound(self, x: Point) -> Scalar:
-        pairs = zip(assign(self.parts, x), jax.tree.leaves(x), strict=True)
+        pairs = zip(self._of(x), jax.tree.leaves(x), strict=True)
         return jnp.sqrt(sum(jnp.square(g.bound(a)) for g, a in pairs))
 
     @property
     def step_limit(self) -> Scalar:
-        return reduce(jnp.minimum, [g.step_limit for g in self.parts.values()], jnp.inf)
+        return reduce(jnp.minimum, [g.step_limit for g in self.parts], jnp.inf)
+
+    def _of(self, x: Point) -> list[Regulariser]:
+        return assign(self.parts, self.names, x)
 
 
 @pytree
@@ -80,4 +90,4 @@ class OnLeaves(Regulariser):
         return self.g.step_limit
 
     def _sum(self) -> SumOverLeaves:
-        return SumOverLeaves({name: self.g for name in self.names})
+        return SumOverLeaves((self.g,) * len(self.names), self.names)

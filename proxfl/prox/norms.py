@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 
 from proxfl.core import Regulariser
 from proxfl.points import Point, Scalar, dot, dtype, norm, zeros_like
-from proxfl.prox.directional import Directional, Weight, shortest
+from proxfl.prox.directional import Directional, Weight, fit, shortest
 from proxfl.prox.levels import level
 from proxfl.pytree import non_negative, pytree
 
@@ -53,14 +53,15 @@ class L1(Directional):
     weight: Weight = non_negative()
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        return jnp.sum(self.weight * jnp.abs(x))
+        return jnp.sum(fit(self.weight, x) * jnp.abs(x))
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        most = step * self.weight
+        most = step * fit(self.weight, x)
         return x - jnp.clip(x, -most, most)
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "L1"]:
-        return self.weight * jnp.sign(x), L1(jnp.where(x == 0, self.weight, zeros_like(x)))
+        weight = fit(self.weight, x)
+        return weight * jnp.sign(x), L1(jnp.where(x == 0, weight, 0.0))
 
     def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
         return norm(shortest(self, x, grad))

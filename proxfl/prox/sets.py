@@ -6,12 +6,13 @@ excess is within rounding counts as on the set.
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 from optax import projections
 
 from proxfl.core import Regulariser
 from proxfl.points import Point, Scalar, dot, dtype, norm, size
-from proxfl.prox.directional import Directional, Weight, shortest
+from proxfl.prox.directional import Directional, Weight, fit, shortest
 from proxfl.prox.levels import level, onto_simplex
 from proxfl.pytree import positive, pytree
 
@@ -37,28 +38,30 @@ class Box(Directional):
 
     @classmethod
     def of(cls, lo: Weight, hi: Weight) -> "Box":
-        if not jnp.all(jnp.asarray(lo) <= jnp.asarray(hi)):
+        if not np.all(np.asarray(lo) <= np.asarray(hi)):
             raise ValueError(f"a box needs lo <= hi in every coordinate, got {lo} and {hi}.")
         return cls(lo, hi)
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        near = 8 * float(jnp.finfo(x.dtype).eps) * jnp.abs(x)
-        return indicator(jnp.all((x >= self.lo - near) & (x <= self.hi + near)), x)
+        near, (lo, hi) = self._near(x), fit((self.lo, self.hi), x)
+        return indicator(jnp.all((x >= lo - near) & (x <= hi + near)), x)
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        return projections.projection_box(x, self.lo, self.hi)
+        return projections.projection_box(x, *fit((self.lo, self.hi), x))
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Box"]:
-        near = 8 * float(jnp.finfo(x.dtype).eps) * jnp.abs(x)
-        zero = jnp.zeros_like(x)
-        lo = jnp.where(x <= self.lo + near, zero, -jnp.inf)
-        return zero, Box(lo, jnp.where(x >= self.hi - near, zero, jnp.inf))
+        near, (lo, hi), zero = self._near(x), fit((self.lo, self.hi), x), jnp.zeros_like(x)
+        lo = jnp.where(x <= lo + near, zero, -jnp.inf)
+        return zero, Box(lo, jnp.where(x >= hi - near, zero, jnp.inf))
 
     def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
         return norm(shortest(self, x, grad)) + self.value(x)
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return jnp.inf
+
+    def _near(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        return 8 * float(jnp.finfo(x.dtype).eps) * jnp.abs(x)
 
 
 @pytree

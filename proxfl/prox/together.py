@@ -1,11 +1,11 @@
 """Sums of regularisers whose prox is one prox after the other.
 
-prox of f + h is (prox of h) after (prox of f) whenever the second step keeps the subgradients of
-f: df(u) lies in df(prox_h(u)) for every u. That holds, in this order, for
+On the line, a constraint clips the free minimiser: so l1 comes before any interval. In general
+prox of f + h is (prox of h) after (prox of f) if the second step keeps the subgradients of f,
+that is, df(u) lies in df(prox_h(u)) for every u. In this order,
 
-    l1 then an interval         in one dimension a constraint clips the free minimiser;
-    l1 or x >= 0 then groups    both are cones, and the second step only scales each group;
-    variation then l1 or box    the same monotone map on all entries keeps or closes every jump.
+    l1 or x >= 0, then groups     f is homogeneous, and the second step only scales each group;
+    variation, then l1 or box     one monotone map for all entries keeps or closes every jump.
 
 Directional derivatives fall into the same pairs, so the distance follows in the same way.
 """

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from proxfl.points import Scalar, norm
-from proxfl.prox.directional import Directional, Weight, shortest
+from proxfl.prox.directional import Directional, Weight, fit, shortest
 from proxfl.pytree import non_negative, pytree
 
 
@@ -100,15 +100,15 @@ class TotalVariation(Directional):
     weight: Weight = non_negative()
 
     def value(self, x: Float[Array, " n"]) -> Scalar:
-        return jnp.sum(self.weight * jnp.abs(jnp.diff(x)))
+        return jnp.sum(fit(self.weight, x) * jnp.abs(jnp.diff(x)))
 
     def prox(self, x: Float[Array, " n"], step: Scalar) -> Float[Array, " n"]:
-        return smooth(x, jnp.full_like(x[1:], step * self.weight))
+        return smooth(x, jnp.full_like(x[1:], step * fit(self.weight, x)))
 
     def derivative(self, x: Float[Array, " n"]) -> tuple[Float[Array, " n"], "TotalVariation"]:
         jumps, end = jnp.diff(x), jnp.zeros((1,), x.dtype)
-        pull = self.weight * jnp.sign(jumps)
-        flat = jnp.where(jumps == 0, self.weight, jnp.zeros_like(jumps))
+        weight = fit(self.weight, x)
+        pull, flat = weight * jnp.sign(jumps), jnp.where(jumps == 0, weight, 0.0)
         return jnp.append(end, pull) - jnp.append(pull, end), TotalVariation(flat)
 
     def distance(self, x: Float[Array, " n"], grad: Float[Array, " n"]) -> Scalar:

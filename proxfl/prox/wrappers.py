@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from proxfl.core import Regulariser
 from proxfl.points import Point, Scalar, dot
-from proxfl.prox.directional import Weight
+from proxfl.prox.directional import Weight, fit
 from proxfl.prox.norms import L1
 from proxfl.pytree import non_negative, positive, pytree
 
@@ -41,13 +41,14 @@ class Shifted(Regulariser):
     centre: Point
 
     def value(self, x: Point) -> Scalar:
-        return self.g.value(x - self.centre)
+        return self.g.value(x - fit(self.centre, x))
 
     def prox(self, x: Point, step: Scalar) -> Point:
-        return self.centre + self.g.prox(x - self.centre, step)
+        centre = fit(self.centre, x)
+        return centre + self.g.prox(x - centre, step)
 
     def distance(self, x: Point, grad: Point) -> Scalar:
-        return self.g.distance(x - self.centre, grad)
+        return self.g.distance(x - fit(self.centre, x), grad)
 
     def bound(self, x: Point) -> Scalar:
         return self.g.bound(x)

@@ -41,10 +41,15 @@ class Page:
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption="") -> None:
         """Numbers are set right; a row's last cell may be a verdict, which gets its colour."""
         cells = [[cell(value) for value in row] for row in rows]
-        self.add("table", columns=list(columns), rows=cells, caption=caption)
+        numbers = [all(row[j]["number"] for row in cells) for j in range(len(columns))]
+        heads = [
+            {"text": name, "number": held} for name, held in zip(columns, numbers, strict=True)
+        ]
+        self.add("table", heads=heads, rows=cells, caption=caption)
 
     def figure(self, figure: Figure, caption: str) -> None:
-        self.add("figure", image=inline(figure), caption=caption)
+        width = round(96 * figure.get_figwidth())  # 96 of a browser's pixels are an inch
+        self.add("figure", image=inline(figure), caption=caption, width=width)
 
     def render(self) -> str:
         source = resources.files("proxfl.report").joinpath("page.html.j2").read_text()
@@ -70,5 +75,5 @@ def inline(figure: Figure) -> str:
     """The figure as a data address; PNG, since a curve of many points is smaller so."""
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
+        figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

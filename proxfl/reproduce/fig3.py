@@ -75,13 +75,13 @@ class Case(NamedTuple):
     @property
     def file(self) -> str:
         name = self.method.lower().replace(" ", "")
-        return f"{name}-tau{self.tau}-theta{self.theta:g}-seed{self.seed}.csv"
+        return f"{name}-tau{self.tau}-theta{self.theta}-seed{self.seed}.csv"
 
 
 PAPER = Settings()
-QUICK = Settings(rounds=60, every=5, train=2000, test=1000)
+QUICK = Settings(rounds=50, every=5, train=2000, test=1000)
 PAPER_THETA = 1e-4
-THETAS = (PAPER_THETA, 3e-4, 1e-3, 3e-3)
+THETAS = (PAPER_THETA, 3e-4, 1e-3, 3e-3, 1e-2)
 TAUS = (5, 10)
 SEEDS = (0, 1, 2)
 

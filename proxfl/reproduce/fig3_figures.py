@@ -15,8 +15,8 @@ def draw(frame: Frame, theta: float = PAPER_THETA) -> Figure:
     """Test accuracy and objective against rounds, a column per tau; bands span the seeds."""
     frame = frame[frame["theta"] == theta]
     taus = sorted(frame["tau"].unique())
-    figure = Figure(figsize=(4.2 * len(taus), 6), layout="constrained")
-    axes = figure.subplots(2, len(taus), sharex=True, sharey="row", squeeze=False)
+    figure = Figure(figsize=(max(5, 4.2 * len(taus)), 6), layout="constrained")
+    axes: Any = figure.subplots(2, len(taus), sharex=True, sharey="row", squeeze=False)
     for column, tau in enumerate(taus):
         for row, name in enumerate(("accuracy", "objective")):
             band(axes[row, column], frame[frame["tau"] == tau], name)
@@ -30,7 +30,7 @@ def draw(frame: Frame, theta: float = PAPER_THETA) -> Figure:
     axes[1, 0].set_yscale("log")
     axes[0, -1].legend(loc="lower right")
     seeds = frame["seed"].nunique()
-    figure.suptitle(rf"MNIST, $\vartheta = {theta:g}$: median and range of {seeds} seed(s)")
+    figure.suptitle(rf"MNIST, $\vartheta = {theta:g}$: median and range over seeds (n = {seeds})")
     return figure
 
 
@@ -38,7 +38,7 @@ def band(ax: Any, frame: Frame, name: str) -> None:
     """A line per method: the median over seeds, with a band from the least to the largest."""
     for method, runs in frame.groupby("method"):
         seeds = runs.groupby("round")[name]
-        colour = COLOURS[str(method)]
+        colour = COLOURS[method]
         ax.plot(seeds.median(), color=colour, label=method)
         ax.fill_between(seeds.min().index, seeds.min(), seeds.max(), color=colour, alpha=0.25, lw=0)
     ax.grid(alpha=0.3)
@@ -48,19 +48,18 @@ def draw_sparsity(frame: Frame) -> Figure:
     """Test accuracy against non-zero parameters at the last round, over theta."""
     last = frame[frame["round"] == frame["round"].max()]
     figure = Figure(figsize=(6, 4.2), layout="constrained")
-    ax = figure.subplots()
+    ax: Any = figure.subplots()
     for (method, tau), runs in last.groupby(["method", "tau"]):
-        style = {"color": COLOURS[str(method)], "marker": "o" if tau == TAUS[0] else "s"}
+        style = {"color": COLOURS[method], "marker": "o" if tau == TAUS[0] else "s"}
+        line = {"ls": "-" if tau == TAUS[0] else "--", "label": rf"{method}, $\tau = {tau}$"}
         middle = runs.groupby("theta")[["nonzeros", "accuracy"]].median()
         ax.scatter(runs["nonzeros"], runs["accuracy"], s=12, alpha=0.4, **style)
-        line = "-" if tau == TAUS[0] else "--"
-        label = rf"{method}, $\tau = {tau}$"
-        ax.plot(middle["nonzeros"], middle["accuracy"], ls=line, ms=5, label=label, **style)
-    ax.set_xscale("log")
+        ax.plot(middle["nonzeros"], middle["accuracy"], ms=5, **style, **line)
+    thetas = ", ".join(f"{theta:g}" for theta in sorted(last["theta"].unique(), reverse=True))
+    ax.set_title(rf"MNIST, $\vartheta$ from left to right: {thetas}")
     ax.set_xlabel(f"non-zero parameters after round {last['round'].max()}")
     ax.set_ylabel("test accuracy")
-    thetas = ", ".join(f"{theta:g}" for theta in sorted(last["theta"].unique(), reverse=True))
-    ax.set_title(rf"MNIST, from left to right $\vartheta = {thetas}$".replace(", ", ",\\ "))
+    ax.set_xscale("log")
     ax.grid(alpha=0.3, which="both")
     ax.legend()
     return figure

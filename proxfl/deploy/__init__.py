@@ -1,0 +1,1 @@
+"""The same algorithms over real sites: Flower carries the messages, each site keeps its data."""

@@ -1,0 +1,97 @@
+"""The door between the sites and the SuperLink.
+
+A SuperLink serves everyone at one port: the sites, its own processes, and the operator, who
+registers sites and starts runs, whose code Flower then runs everywhere. Only the sites must prove
+who they are. So the SuperLink listens on its own machine alone, and the sites come in here, where
+the calls that sites make go through, each to be checked by the SuperLink, and nothing else does.
+"""
+
+import argparse
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+FOR_SITES = (
+    "activate-node",
+    "deactivate-node",
+    "send-node-heartbeat",
+    "pull-messages",
+    "push-messages",
+    "get-run",
+    "get-fab",
+    "push-object",
+    "pull-object",
+    "confirm-message-received",
+)
+WITHOUT_KEYS = ("register-node", "unregister-node")  # sites nobody registered do it themselves
+LARGEST_BODY = 2**24  # Flower cuts arrays into objects of five megabytes
+SECONDS = 60.0
+BETWEEN_HOPS = {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "host"}
+
+
+def application(superlink: str, authority: Path | None) -> Starlette:
+    """Forwards what sites may ask to the SuperLink at `superlink` and nothing else."""
+    scheme = "http" if authority is None else "https"
+    trust = True if authority is None else ssl.create_default_context(cafile=str(authority))
+    client = httpx.AsyncClient(base_url=f"{scheme}://{superlink}", verify=trust, timeout=SECONDS)
+
+    async def forward(request: Request) -> Response:
+        if int(request.headers.get("content-length", LARGEST_BODY + 1)) > LARGEST_BODY:
+            return PlainTextResponse("The request is too large, or hides its size.", 413)
+        headers = [(k, v) for k, v in request.headers.items() if k not in BETWEEN_HOPS]
+        try:
+            answer = await client.request(
+                request.method, request.url.path, content=await request.body(), headers=headers
+            )
+        except httpx.TransportError:
+            return PlainTextResponse("The SuperLink does not answer.", 503)
+        response = Response(answer.content, answer.status_code)
+        for name, value in answer.headers.items():
+            if name not in BETWEEN_HOPS | {"content-length", "content-encoding"}:
+                response.headers[name] = value
+        return response
+
+    async def health(request: Request) -> Response:
+        answer = await client.get("/health")
+        return Response(answer.content, answer.status_code)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with client:
+            yield
+
+    names = FOR_SITES if authority is not None else FOR_SITES + WITHOUT_KEYS
+    routes = [Route(f"/v1/fleet/{name}", forward, methods=["POST"]) for name in names]
+    return Starlette(routes=[*routes, Route("/health", health)], lifespan=lifespan)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Let sites, and only sites, reach a SuperLink.")
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", required=True, type=int)
+    parser.add_argument("--superlink", required=True, help="host:port on this machine")
+    parser.add_argument("--authority", type=Path)
+    parser.add_argument("--certificate", type=Path)
+    parser.add_argument("--key", type=Path)
+    given = parser.parse_args()
+    uvicorn.run(
+        application(given.superlink, given.authority),
+        host=given.host,
+        port=given.port,
+        ssl_certfile=given.certificate,
+        ssl_keyfile=given.key,
+        log_level="warning",
+        timeout_graceful_shutdown=2,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""One exchange with the sites over Flower: ask, wait, check, ask again."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from proxfl.deploy import wire
+from proxfl.deploy.envelope import flower_bytes, unwrap, wrap
+from proxfl.deploy.ledger import Ledger
+from proxfl.deploy.roster import Node, Roster
+from proxfl.deploy.wire import BadMessage, Frame, Header, Passing
+
+SAME_FAULTS = 3  # a site that fails this often in the same words will go on doing so
+
+
+class TooFewSites(RuntimeError):
+    """The run cannot go on now; its state is intact."""
+
+
+class Patience(NamedTuple):
+    """How long to wait for whom, in seconds.
+
+    With `quorum` sites in, the others are waited for until `wait` is over, and not at all if the
+    last exchange went on without them and they are still gone. Below the quorum, the wait is
+    until `deadline`. None is everyone; a method that needs everyone gets everyone or none.
+    """
+
+    quorum: int | None = None
+    wait: float = 120.0
+    deadline: float = 600.0
+    poll: float = 0.2
+    pause: float = 2.0  # before asking a site again that could not answer
+
+
+class Request(NamedTuple):
+    """What one site is asked: as bytes, how many of them are payload, and what to call it."""
+
+    header: Header
+    frame: bytes
+    payload: int
+    kind: str
+
+
+class Sent(NamedTuple):
+    """A question on its way."""
+
+    number: str
+    node: Node
+
+
+class Diverged(NamedTuple):
+    """A site's answer whose numbers overflowed; the site keeps nothing of it."""
+
+    reason: str
+
+
+class Gather:
+    """The state of one exchange."""
+
+    def __init__(self, grid: Grid, tag: bytes, roster: Roster, ledger: Ledger, patience: Patience):
+        self.grid = grid
+        self.tag = tag
+        self.roster = roster
+        self.ledger = ledger
+        self.patience = patience
+        self.sent: dict[str, Sent] = {}
+        self.greeted: dict[str, int] = {}  # by message, the node asked for its name
+        self.answers: dict[str, Any] = {}
+        self.faults: Counter[tuple[str, str]] = Counter()
+        self.not_before: dict[str, float] = {}
+
+    def run(
+        self,
+        requests: dict[str, Request],
+        kind: int,
+        read: Callable[[Frame], Any],
+        everyone: bool,
+    ) -> dict[str, Any]:
+        """What `read` makes of each site's reply, by site; raises TooFewSites."""
+        begun, step = time.monotonic(), next(iter(requests.values())).header.step
+        n = len(self.roster.sites)
+        quorum = len(requests) if everyone else min(self.patience.quorum or n, len(requests))
+        while True:
+            self.greet(self.roster.update(self.grid.get_nodes()))
+            self.post(requests)
+            self.collect(requests, kind, read)
+            waited, missing = time.monotonic() - begun, requests.keys() - self.answers.keys()
+            hoped_for = {site for site in missing if not self.hopeless(site)}
+            late = waited > self.patience.wait or not hoped_for
+            if not missing or (len(self.answers) >= quorum and late):
+                for site in sorted(missing - self.roster.away):
+                    self.ledger.fault(step, site, "It did not answer; going on without it.")
+                for site in sorted((self.roster.away & requests.keys()) - missing):
+                    self.ledger.fault(step, site, "It is back.")
+                self.roster.away = (self.roster.away - requests.keys()) | missing
+                return self.answers
+            able = len(self.answers) + len(missing - self.stuck().keys())
+            if waited > self.patience.deadline or able < quorum:
+                raise TooFewSites(self.explain(sorted(missing), quorum, waited))
+            time.sleep(self.patience.poll)
+
+    def stuck(self) -> dict[str, str]:
+        """The sites that keep failing, and the words for it."""
+        often = [pair for pair, times in self.faults.items() if times >= SAME_FAULTS]
+        return {site: words for site, words in often if site not in self.answers}
+
+    def hopeless(self, site: str) -> bool:
+        gone = site not in self.roster.present or site in self.not_before
+        return site in self.stuck() or (site in self.roster.away and gone)
+
+    def explain(self, away: list[str], quorum: int, waited: float) -> str:
+        stuck = self.stuck()
+        there = lambda site: "connected" if site in self.roster.present else "not connected"
+        reasons = "; ".join(f"{site} ({stuck.get(site) or there(site)})" for site in away)
+        return (
+            f"Only {len(self.answers)} sites answered within {waited:.0f} s where {quorum} are "
+            f"needed. Missing: {reasons}. Nothing is lost: resume when they are back."
+        )
+
+    def post(self, requests: dict[str, Request]) -> None:
+        """Ask every present site that has not been asked in its present life."""
+        now = time.monotonic()
+        for site, request in requests.items():
+            node, sent = self.roster.present.get(site), self.sent.get(site)
+            if node is None or site in self.answers or now < self.not_before.get(site, 0.0):
+                continue
+            if sent is not None and sent.node == node:
+                continue
+            if sent is not None:
+                self.ledger.fault(request.header.step, site, "It restarted; asking it again.")
+            number, size = self.push(request.frame, node.number, request.header)
+            if number:
+                self.sent[site] = Sent(number, node)
+                sizes = (request.payload, len(request.frame), size)
+                self.ledger.enter("down", site, request.kind, *sizes)
+
+    def push(self, frame: bytes, node: int, header: Header) -> tuple[str, int]:
+        kind = "train" if header.kind == wire.VISIT else "query"
+        lifetime = self.patience.deadline + 60.0
+        message = Message(wrap(frame), node, kind, ttl=lifetime, group_id=str(header.round))
+        size = flower_bytes(message)
+        (number,) = self.grid.push_messages([message]) or ("",)
+        return number or "", size
+
+    def greet(self, unknown: list[int]) -> None:
+        """Ask nodes seen for the first time which site they are."""
+        header = Header(wire.HELLO, self.tag, wire.ANY_SITE)
+        for node in set(unknown) - set(self.greeted.values()):
+            number, _ = self.push(wire.encode(header, {}, {}), node, header)
+            if number:
+                self.greeted[number] = node
+
+    def collect(
+        self, requests: dict[str, Request], kind: int, read: Callable[[Frame], Any]
+    ) -> None:
+        waiting = {sent.number: site for site, sent in self.sent.items()}
+        for site in self.answers:
+            waiting.pop(self.sent[site].number, None)
+        numbers = [*waiting, *self.greeted]
+        for message in self.grid.pull_messages(numbers) if numbers else []:
+            number = message.metadata.reply_to_message_id
+            if number in waiting:
+                self.accept(waiting[number], message, requests[waiting[number]], kind, read)
+            elif number in self.greeted:
+                self.meet(self.greeted.pop(number), message)
+
+    def accept(
+        self,
+        site: str,
+        message: Message,
+        request: Request,
+        kind: int,
+        read: Callable[[Frame], Any],
+    ) -> None:
+        try:
+            data, size = unwrap(message), flower_bytes(message)
+            frame = decoded(data, kind)
+            wire.same_place(request.header, frame.header, f"Site {site}")
+            payload = wire.payload_bytes(frame.payload) + wire.payload_bytes(frame.settings)
+            self.ledger.enter("up", site, request.kind, payload, len(data), size)
+            if frame.header.kind == wire.DIVERGED:
+                self.answers[site] = Diverged(reason_in(frame))
+                self.ledger.fault(request.header.step, site, reason_in(frame))
+            else:
+                self.answers[site] = read(frame)
+        except BadMessage as error:
+            if not isinstance(error, Passing):
+                self.faults[site, str(error)] += 1
+            self.ledger.fault(request.header.step, site, str(error))
+            del self.sent[site]
+            self.not_before[site] = time.monotonic() + self.patience.pause
+
+    def meet(self, node: int, message: Message) -> None:
+        try:
+            frame = decoded(unwrap(message), wire.ANSWER)
+            name = frame.payload.get("site")
+            if frame.header.experiment != self.tag or not isinstance(name, str):
+                raise BadMessage("It takes part in another experiment.")
+            if name not in self.roster.sites:
+                raise BadMessage(f"It calls itself {name!r}, which is no site of this experiment.")
+            self.roster.learn(node, name)
+        except BadMessage as error:
+            self.ledger.fault(0, f"node {node}", f"Not let in: {error}")
+            if not isinstance(error, Passing):
+                self.roster.learn(node, "")  # a stranger, not to be asked again
+
+
+def decoded(data: bytes, kind: int) -> Frame:
+    """A reply of the kind that was asked for, or BadMessage in the site's words or ours."""
+    frame = wire.decode(data)
+    found = frame.header.kind
+    if found == wire.REFUSAL:
+        passing = frame.settings.get("passing")
+        worth_asking_again = isinstance(passing, np.ndarray) and bool(passing.all())
+        raise (Passing if worth_asking_again else BadMessage)(reason_in(frame))
+    if found != kind and (found, kind) != (wire.DIVERGED, wire.UPLINK):
+        raise BadMessage(f"A message of kind {found} came where {kind} was due.")
+    return frame
+
+
+def reason_in(frame: Frame) -> str:
+    """What a site says, fit for a log: one line, not too long."""
+    return " ".join(str(frame.payload.get("reason", "")).split())[:500]

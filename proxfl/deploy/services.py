@@ -1,0 +1,170 @@
+"""Processes that outlive the call that starts them, and end when told, with all their children.
+
+Flower's processes start others, some in sessions of their own. Each service therefore puts a mark
+into the environment its children inherit, and stopping it ends whatever still carries the mark.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import proxfl
+from proxfl.deploy.private import private_folder
+
+log = logging.getLogger("proxfl.deploy")
+
+MARK = "PROXFL_SERVICE"
+OFFLINE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Flower looks for work once a second unless told otherwise; a local look costs a millisecond.
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+}
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What Flower's commands run in: this installation, its own home, nothing from outside."""
+    package = Path(proxfl.__file__).parent.parent
+    paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return (
+        os.environ
+        | OFFLINE
+        | {
+            "FLWR_HOME": str(home),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+            "PYTHONPATH": os.pathsep.join(paths),
+        }
+    )
+
+
+class Service:
+    """A running command, with its output in a file."""
+
+    def __init__(self, name: str, command: Sequence[str], folder: Path, env: dict[str, str]):
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self.mark = f"{name}-{uuid.uuid4().hex}"
+        private_folder(folder)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                list(command),
+                env=env | {MARK: self.mark},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ask it to end, then make it and all it started end."""
+        if self.alive:
+            self.process.terminate()
+            try:
+                self.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                pass
+        self.kill()
+
+    def kill(self) -> None:
+        """As when the power goes: kill -9 for it and everything it started."""
+        if self.alive:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for pid in self.members():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+
+    def members(self) -> list[int]:
+        """The processes that carry this service's mark, where the system shows them."""
+        mark, found = f"{MARK}={self.mark}".encode(), []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                carried = (entry / "environ").read_bytes().split(b"\0")
+                zombie = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+            except (OSError, IndexError):
+                continue
+            if mark in carried and not zombie:
+                found.append(int(entry.name))
+        return found
+
+    def tail(self, lines: int = 20) -> str:
+        """The end of what it said."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def wait_for(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
+        """Until `ready()` holds; raises with the end of the log if it ends or takes too long."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if not self.alive or time.monotonic() > deadline:
+                state = "is still not ready" if self.alive else "ended"
+                raise RuntimeError(f"{what} {state}; its log ends with:\n{self.tail()}")
+            time.sleep(0.1)
+
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
+
+
+class Keeper:
+    """Keeps services running: one that ends is started again, after ever longer pauses.
+
+    A SuperNode that was killed is refused for up to a minute, since Flower takes it to be online
+    still; the pauses outlast that.
+    """
+
+    def __init__(self, starts: Mapping[str, Callable[[], Service]]):
+        self.starts = dict(starts)
+        self.running: dict[str, Service] = {}
+        self.pause = {name: FIRST_PAUSE for name in starts}
+        self.due = {name: 0.0 for name in starts}
+        for name in starts:
+            self.start(name)
+
+    def start(self, name: str) -> None:
+        now = time.monotonic()
+        self.due[name] = now + self.pause[name]
+        self.pause[name] = min(2 * self.pause[name], LONGEST_PAUSE)
+        try:
+            self.running[name] = self.starts[name]()
+        except RuntimeError as error:
+            log.warning("%s", error)
+
+    def look(self) -> None:
+        """Start again what has ended; what has lasted starts fresh the next time."""
+        now = time.monotonic()
+        for name in self.starts:
+            service = self.running.get(name)
+            if service is not None and service.alive:
+                if now > self.due[name] + LONGEST_PAUSE:
+                    self.pause[name] = FIRST_PAUSE
+            elif now >= self.due[name]:
+                if service is not None:
+                    log.warning("%s ended; starting it again.", name)
+                    service.kill()
+                self.start(name)
+
+    def run(self, stop: threading.Event) -> None:
+        """Look after them until told to stop; then stop them."""
+        try:
+            while not stop.wait(0.5):
+                self.look()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        for service in reversed(self.running.values()):
+            service.stop()

@@ -1,0 +1,166 @@
+"""A regularisation path: models from the smallest weight that leaves none, down a grid of weights.
+
+The empty model is solved for first, with its intercept and whatever is not penalised. Its gradient
+gives the largest weight of interest. From there each model starts where the last one ended, since
+all that the server knows of the loss stays true when only the penalty changes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from proxfl.fit.agreement import Agreement, agree, prepare, problem_of, summarise
+from proxfl.fit.driver import Settings
+from proxfl.fit.fused import Solved, round_bytes, solve
+from proxfl.fit.model import Model
+from proxfl.fit.train import settings_of
+from proxfl.penalties import largest_useful_weight, penalty, read_files
+from proxfl.points import Tree
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard, shards_of
+from proxfl.spec import Spec
+from proxfl.tables import InputError, Table
+
+# Weights with which nothing penalised is in a model, whatever its gradient.
+ENDLESS = 1e50
+
+
+class Scene(NamedTuple):
+    """Sites that have agreed, with their data at hand."""
+
+    agreement: Agreement
+    problem: Problem
+    shards: Shard
+
+
+@dataclass(frozen=True)
+class Path:
+    """Models along one weight, all else as in the spec; arrays run along the weights first."""
+
+    spec: Spec
+    key: str
+    agreement: Agreement
+    weights: np.ndarray
+    models: list[Model]
+    loss: np.ndarray
+    objective: np.ndarray
+    optimality: np.ndarray
+    converged: np.ndarray
+    rounds: np.ndarray
+    first_rounds: int  # for the empty model
+    round_bytes: tuple[int, int]  # up and down, all sites
+
+    @property
+    def coef(self) -> np.ndarray:
+        return np.stack([model.coef for model in self.models])
+
+    @property
+    def nonzeros(self) -> np.ndarray:
+        return np.array([np.count_nonzero(model.coef) for model in self.models])
+
+    def spec_at(self, index: int) -> Spec:
+        return at(self.spec, self.key, float(self.weights[index]))
+
+
+def path(
+    spec: Spec,
+    tables: Sequence[Table],
+    key: str = "l1",
+    points: int = 50,
+    ratio: float = 1e-2,
+    weights: Sequence[float] | None = None,
+    watch: Callable[[int], None] = lambda done: None,
+) -> Path:
+    """The path along `key`, on a grid of weights down to `ratio` of the largest, or as given."""
+    spec, settings = read_files(swept(spec, key)), settings_of(spec)
+    with precision(np.float64):
+        scene = agreed(spec, tables)
+        empty = empty_model(scene, spec, key, settings)
+        if weights is None:
+            weights = grid(scene, spec, key, empty, points, ratio)
+        walked = walk(scene, spec, key, weights, empty, settings, watch)
+        traffic = round_bytes(scene.problem, scene.shards, settings)
+    return Path(
+        spec=spec,
+        key=key,
+        agreement=scene.agreement,
+        weights=np.asarray(weights, float),
+        models=[Model.of(spec.loss, scene.agreement, solved.x) for solved in walked],
+        loss=np.array([solved.loss for solved in walked]),
+        objective=np.array([solved.objective for solved in walked]),
+        optimality=np.array([solved.optimality for solved in walked]),
+        converged=np.array([solved.converged for solved in walked]),
+        rounds=np.array([len(solved.records) for solved in walked]),
+        first_rounds=len(empty.records),
+        round_bytes=traffic,
+    )
+
+
+def swept(spec: Spec, key: str) -> Spec:
+    """The spec with any weight under `key`, so that it is known to be there."""
+    return at(spec, key, 1.0)
+
+
+def at(spec: Spec, key: str, weight: float) -> Spec:
+    return replace(spec, **{key: weight})
+
+
+def agreed(spec: Spec, tables: Sequence[Table]) -> Scene:
+    agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
+    examples = [prepare(table, spec, agreement) for table in tables]
+    shards = shards_of(examples, list(agreement.weights))
+    return Scene(agreement, problem_of(spec, agreement), shards)
+
+
+def under(scene: Scene, spec: Spec, key: str, weight: float) -> Problem:
+    """The problem with one weight of its penalty set."""
+    agreement = scene.agreement
+    shape = len(agreement.targets), np.array(agreement.unit)
+    g = penalty(at(spec, key, weight), agreement.features, *shape)
+    return replace(scene.problem, g=g)
+
+
+def empty_model(scene: Scene, spec: Spec, key: str, settings: Settings) -> Solved:
+    """The best model without what `key` penalises."""
+    return solve(under(scene, spec, key, ENDLESS), scene.shards, settings, spec.seed)
+
+
+def grid(
+    scene: Scene, spec: Spec, key: str, empty: Solved, points: int, ratio: float
+) -> np.ndarray:
+    """Weights at equal ratios, down from the smallest that leaves an empty model."""
+    if points < 2 or not 0 < ratio < 1:
+        raise InputError(
+            f"a path needs 2 points or more and a ratio between 0 and 1, got {points} and {ratio}."
+        )
+    gradient = empty.gradient.params.coef if isinstance(empty.gradient, Tree) else empty.gradient
+    unit = np.array(scene.agreement.unit)
+    by_unit = np.asarray(gradient) / unit[(slice(None),) + (None,) * (gradient.ndim - 1)]
+    most = largest_useful_weight(key, spec, scene.agreement.features, by_unit)
+    if not most:
+        raise InputError(
+            f"the model is empty with any {key}, even 0; check the target and the other penalties."
+        )
+    # A little above, so that rounding lets nothing in.
+    return (1 + 1e-10) * most * np.geomspace(1.0, ratio, points)
+
+
+def walk(
+    scene: Scene,
+    spec: Spec,
+    key: str,
+    weights: Sequence[float] | np.ndarray,
+    empty: Solved,
+    settings: Settings,
+    watch: Callable[[int], None] = lambda done: None,
+) -> list[Solved]:
+    """One model after the other, each from the one before."""
+    found, last = [], empty
+    for done, weight in enumerate(weights, start=1):
+        problem = under(scene, spec, key, float(weight))
+        last = solve(problem, scene.shards, settings, spec.seed, last.run)
+        found.append(last)
+        watch(done)
+    return found

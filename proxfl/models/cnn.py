@@ -1,0 +1,117 @@
+"""The paper's network for MNIST: two convolutions and three dense layers, 112,394 parameters.
+
+    28x28 -> 3x3 conv, 32 -> pool 2x2 -> 3x3 conv, 32 -> pool 2x2 -> 64 -> 32 -> 10
+
+with ReLU between. Of the readings of the paper's text this is the one with its number of
+parameters: zero padding of 1 and a pool after each convolution.
+
+A convolution is written as patches times a matrix, since clients differ in their kernels: under
+`vmap` that stays a batched matrix product, while `lax.conv` becomes a grouped convolution, which
+is nine times slower on a CPU (see `convolve`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+
+from proxfl.precision import precision
+
+Layer = dict[str, Any]  # "kernel" and "bias", of JAX while training and of NumPy in a result
+Params = dict[str, Layer]
+Images = UInt8[Array, "rows 28 28"] | UInt8[np.ndarray, "rows 28 28"]
+Labels = Int[Array, " rows"] | Int[np.ndarray, " rows"]
+
+# Kernels, outputs last; every layer has a bias per output besides.
+KERNELS = {
+    "conv1": (3, 3, 1, 32),
+    "conv2": (3, 3, 32, 32),
+    "dense1": (7 * 7 * 32, 64),
+    "dense2": (64, 32),
+    "dense3": (32, 10),
+}
+CHUNK = 128  # where there are more rows, so many at a time: an example's patches take 0.25 MB
+
+
+def init(key: PRNGKeyArray, dtype: Any = jnp.float32) -> Params:
+    """He's start: kernels truncated normal of variance 2 / fan-in, biases zero."""
+    with precision(dtype):
+        keys = jax.random.split(key, len(KERNELS))
+        return {
+            name: {
+                "kernel": jax.nn.initializers.he_normal()(key, shape, dtype),
+                "bias": jnp.zeros(shape[-1], dtype),
+            }
+            for key, (name, shape) in zip(keys, KERNELS.items(), strict=True)
+        }
+
+
+def logits(params: Params, images: Images) -> Float[Array, "rows 10"]:
+    """A score per kind, for images as bytes."""
+    x = as_pixels(images, params["conv1"]["kernel"].dtype)[..., None]
+    for name in ("conv1", "conv2"):
+        x = jax.nn.relu(pool(convolve(params[name], x)))  # the pool first: a quarter of the ReLUs
+    x = x.reshape(x.shape[0], -1)
+    for name in ("dense1", "dense2"):
+        x = jax.nn.relu(affine(params[name], x))
+    return affine(params["dense3"], x)
+
+
+def loss(params: Params, batch: tuple[Images, Labels]) -> Float[Array, " rows"]:
+    """The cross-entropy of each example."""
+
+    def entropies(batch):
+        images, labels = batch
+        z = logits(params, images)
+        chosen = jax.nn.one_hot(labels, z.shape[1], dtype=z.dtype)
+        return jax.nn.logsumexp(z, axis=1) - jnp.sum(chosen * z, axis=1)
+
+    return in_chunks(entropies, batch)
+
+
+def predict(params: Params, images: Images) -> Int[Array, " rows"]:
+    """The likeliest kind of each image."""
+    best = lambda images: jax.lax.argmax(logits(params, images), 1, jnp.int32)
+    return in_chunks(best, images)
+
+
+def as_pixels(images: Any, dtype: Any) -> Float[Array, "rows 28 28"]:
+    """Scaled to 0..1, here and nowhere else."""
+    if images.dtype != jnp.uint8:
+        raise TypeError(f"images must be bytes from 0 to 255, got {images.dtype}; convert them.")
+    return jnp.asarray(images).astype(dtype) / 255
+
+
+def in_chunks(f: Callable[[Any], Array], batch: Any) -> Array:
+    """f, which treats rows alike, in the memory of one chunk; so are its derivatives."""
+    if jax.tree.leaves(batch)[0].shape[0] <= CHUNK:
+        return f(batch)
+    one = lambda row: f(jax.tree.map(lambda a: a[None], row))[0]
+    return jax.lax.map(jax.checkpoint(one), batch, batch_size=CHUNK)
+
+
+def affine(layer: Layer, x: Float[Array, "rows inputs"]) -> Float[Array, "rows outputs"]:
+    kernel, bias = layer["kernel"], layer["bias"]
+    return x @ kernel.reshape(-1, kernel.shape[-1]) + bias[None]
+
+
+def convolve(layer: Layer, x: Float[Array, "rows h w inputs"]) -> Float[Array, "rows h w outputs"]:
+    """Nine shifted copies side by side are the patches; one product does the rest.
+
+    A round of Algorithm 1 (10 clients, batch 10, tau 5, float32, two cores of an AMD EPYC) takes
+    130 ms, or 0.26 s of processor time, against 2.3 s of it with `lax.conv`; a derivative written
+    by hand, or three products with patches one row high, gained nothing.
+    """
+    rows, h, w, _ = x.shape
+    padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    shifts = [padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)]
+    patches = jnp.concatenate(shifts, axis=-1)
+    return affine(layer, patches.reshape(rows * h * w, -1)).reshape(rows, h, w, -1)
+
+
+def pool(x: Float[Array, "rows h w maps"]) -> Float[Array, "rows h/2 w/2 maps"]:
+    rows, h, w, maps = x.shape
+    return x.reshape(rows, h // 2, 2, w // 2, 2, maps).max(axis=(2, 4))

@@ -1,0 +1,79 @@
+"""Site files written from scikit-learn's data sets, and the command line run in this process."""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn import datasets
+
+from proxfl.cli.main import main
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def proxfl(*args) -> Outcome:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main([str(arg) for arg in args])
+        except SystemExit as exit:
+            code = exit.code
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def frame(name: str, target: str) -> pd.DataFrame:
+    held = getattr(datasets, f"load_{name}")()
+    names = [str(feature) for feature in held.feature_names]
+    return pd.DataFrame(held.data, columns=names).assign(**{target: held.target})
+
+
+def cancer() -> pd.DataFrame:
+    return frame("breast_cancer", "benign")
+
+
+def diabetes() -> pd.DataFrame:
+    return frame("diabetes", "progression")
+
+
+def wine() -> pd.DataFrame:
+    return frame("wine", "cultivar")
+
+
+def digits() -> pd.DataFrame:
+    return frame("digits", "digit").iloc[:300]
+
+
+def parts(table: pd.DataFrame, sites: int) -> list[pd.DataFrame]:
+    """Rows in their order, nearly the same number for each site."""
+    return [table.iloc[rows] for rows in np.array_split(np.arange(len(table)), sites)]
+
+
+def by_label(table: pd.DataFrame) -> pd.DataFrame:
+    """As unlike as sites can be: sorted by the target, which is the last column."""
+    return table.sort_values(table.columns[-1], kind="stable")
+
+
+def write(folder: Path, table: pd.DataFrame, sites: int, kind: str = "csv") -> Path:
+    """One file per site, of the given kind; the target is the last column."""
+    folder.mkdir()
+    for i, part in enumerate(parts(table, sites)):
+        path, target = folder / f"site{i}.{kind}", part.columns[-1]
+        if kind == "csv":
+            part.to_csv(path, index=False)
+        elif kind == "parquet":
+            part.to_parquet(path, index=False)
+        elif kind == "npz":
+            features = part.drop(columns=target)
+            arrays = {"X": features.to_numpy(), "y": part[target].to_numpy()}
+            np.savez(path, **arrays, features=np.array(features.columns, str))
+        else:
+            X, y = part.drop(columns=target).to_numpy(), part[target].to_numpy()
+            datasets.dump_svmlight_file(X, y, str(path), zero_based=False)
+    return folder

@@ -1,0 +1,354 @@
+"""A message arrives as it was sent or is refused in a sentence; there is nothing in between."""
+
+import itertools
+import random
+import struct
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import proxfl as px
+from proxfl.checkpoint import named_leaves
+from proxfl.deploy import wire
+from proxfl.deploy.gather import TooFewSites
+from proxfl.deploy.local import inside_flower
+from proxfl.deploy.server import settings_of
+from proxfl.deploy.trees import abstract, check, named_arrays, rebuild
+from proxfl.deploy.wire import DIGEST, HEADER, BadMessage, Header
+from proxfl.federation import Call
+from tests import cases
+from tests.deploy.world import FAST, World, deployed
+
+TAG = wire.tag("test")
+HERE = Header(wire.UPLINK, TAG, 2, step=7, counted=6, round=5, exchange=1)
+SETTINGS = {"drift": np.asarray(0.25)}
+PAYLOAD = {"x": np.linspace(-1, 1, 6), "n": np.arange(3, dtype=np.int32), "why": "größer"}
+FRAME = wire.encode(HERE, SETTINGS, PAYLOAD)
+
+
+def sealed(body):
+    """A body, however wrong, under a digest that fits it."""
+    return bytes(body) + wire.digest(bytes(body))
+
+
+def values():
+    kinds = [kind for kind in wire.TYPES.values()]
+    shapes = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+
+    def of(kind):
+        elements = st.floats(width=8 * kind.itemsize, allow_nan=False, allow_infinity=False)
+        return arrays.arrays(kind, shapes, elements=elements if kind.kind == "f" else None)
+
+    return st.one_of(st.sampled_from(kinds).flatmap(of), st.text(max_size=20))
+
+
+names = st.dictionaries(st.text(max_size=20).filter(lambda s: len(s.encode()) < 256), values())
+
+
+@given(settings=names, payload=names, step=st.integers(0, 2**62), site=st.integers(0, 2**32 - 1))
+def test_what_was_sent_arrives_bit_for_bit(settings, payload, step, site):
+    header = Header(wire.TASK, TAG, site, step, -1, step, 3)
+    frame = wire.decode(wire.encode(header, settings, payload))
+    assert frame.header == header
+    for sent, came in ((settings, frame.settings), (payload, frame.payload)):
+        assert list(sent) == list(came)
+        for name, value in sent.items():
+            if isinstance(value, str):
+                assert came[name] == value
+            else:
+                assert (came[name].dtype, came[name].shape) == (value.dtype, value.shape)
+                assert came[name].tobytes() == value.tobytes()
+
+
+def test_the_header_is_small_and_of_fixed_size():
+    assert HEADER.size == 64
+    empty = wire.encode(HERE, {}, {})
+    assert len(empty) == HEADER.size + DIGEST
+    vector = wire.encode(HERE, {}, {"value": np.zeros(1000)})
+    assert len(vector) - 8000 <= 100
+
+
+def with_field(offset, form, value):
+    body = bytearray(FRAME[:-DIGEST])
+    struct.pack_into(form, body, offset, value)
+    return sealed(body)
+
+
+def with_payload(**payload):
+    return wire.encode(HERE, SETTINGS, PAYLOAD | payload)
+
+
+@pytest.mark.parametrize(
+    "frame, sentence",
+    [
+        (b"", "has 0 bytes, too few for a header: truncated"),
+        (FRAME[:-1], "digest does not fit its bytes: truncated or altered"),
+        (FRAME[: len(FRAME) // 2], "digest does not fit its bytes: truncated or altered"),
+        (FRAME + b"\0", "digest does not fit its bytes"),
+        (bytes(2**20), "does not start like one of ProxFL's"),
+        (with_field(4, "<H", 9), "speaks protocol 9, this side speaks 1"),
+        (with_field(6, "<B", 77), "unknown kind 77"),
+        (with_field(32, "<q", -3), "claims step -3"),
+        (with_field(40, "<q", 7), "claims step 7 and round 5 after step 7, which no run can reach"),
+        (with_field(60, "<I", 10**6), "table of 1000000 bytes does not fit"),
+        (with_field(58, "<H", 40), "table of arrays ends too early"),
+        (with_field(58, "<H", 1), "table of arrays is longer than its arrays"),
+        (with_payload(x=np.array([0.0, np.nan])), "array 'x' holds NaN or Inf"),
+        (with_payload(x=np.array([-np.inf])), "array 'x' holds NaN or Inf"),
+        (sealed(FRAME[:-DIGEST] + b"\0"), "should take 76 bytes, the message has 77"),
+        (sealed(FRAME[: -DIGEST - 1]), "should take 76 bytes, the message has 75"),
+    ],
+)
+def test_a_broken_message_is_refused_in_a_sentence(frame, sentence):
+    with pytest.raises(BadMessage, match=sentence) as caught:
+        wire.decode(frame)
+    assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
+def test_a_message_larger_than_allowed_is_refused_unread():
+    with pytest.raises(BadMessage, match="more than the 100 allowed"):
+        wire.decode(FRAME, largest=100)
+
+
+def test_arrays_that_do_not_fit_the_traced_shape_are_refused():
+    like = {"a": jax.ShapeDtypeStruct((3,), jnp.float64), "b": jax.ShapeDtypeStruct((), jnp.int32)}
+    good = {"['a']": np.zeros(3), "['b']": np.zeros((), np.int32)}
+    rebuild(good, like, "It")
+    for wrong, sentence in [
+        ({"['a']": np.zeros(4)}, r"It has \"\['a'\]\" as float64\[4\], expected float64\[3\]"),
+        ({"['a']": np.zeros((3, 1))}, r"as float64\[3, 1\], expected float64\[3\]"),
+        ({"['a']": np.zeros(3, np.float32)}, r"as float32\[3\], expected float64\[3\]"),
+        ({"['b']": np.zeros((), np.int64)}, r"as int64\[\], expected int32\[\]"),
+        ({"['a']": "three"}, "has text for"),
+        ({"c": np.zeros(3)}, "holds other arrays than expected: 'c' differ"),
+    ]:
+        with pytest.raises(BadMessage, match=sentence):
+            rebuild(good | wrong, like, "It")
+
+
+def spoiled(change, rounds=(2,)):
+    """Lets a site's uplink be changed in some rounds, once each, as a broken site might."""
+    left = set(rounds)
+
+    def trouble(way, site, message):
+        now = int(message.metadata.group_id)
+        if (way, site) == ("up", "site-1") and now in left:
+            left.discard(now)
+            array = message.content["proxfl"]["frame"]
+            array.data = change(array.data)
+        return message
+
+    return trouble
+
+
+def altered(**fields):
+    def change(data):
+        frame = wire.decode(data)
+        return wire.encode(frame.header._replace(**fields), frame.settings, frame.payload)
+
+    return change
+
+
+def refilled(make):
+    def change(data):
+        frame = wire.decode(data)
+        return wire.encode(frame.header, frame.settings, make(frame.payload))
+
+    return change
+
+
+kept = {}
+
+
+def earlier(data):
+    """The uplink of round 1, sent again in round 2."""
+    frame = wire.decode(data)
+    kept.setdefault(frame.header.round, data)
+    return kept[1]
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (altered(round=1), "Site site-1 answered for round 1, but was asked for 2."),
+        (altered(step=9, counted=8), "Site site-1 answered for step 9, but was asked for 2."),
+        (altered(site=3), "Site site-1 answered for site 3, but was asked for 1."),
+        (altered(experiment=bytes(16)), "Site site-1 answered for experiment 00000000"),
+        (altered(exchange=1), "answered for exchange 1, but was asked for 0"),
+        (altered(kind=wire.ANSWER), "kind 5 came where 2 was due"),
+        (earlier, "Site site-1 answered for step 1, but was asked for 2."),
+        (refilled(lambda p: {n: v[:-1] for n, v in p.items()}), r"as float64\[5\], expected"),
+        (refilled(lambda p: {n: v.astype("f4") for n, v in p.items()}), "as float32"),
+        (refilled(lambda p: p | {"more": np.zeros(1)}), "holds other arrays than expected"),
+        (refilled(lambda p: {n: v * np.nan for n, v in p.items()}), "holds NaN or Inf"),
+        (refilled(lambda p: {n: v / 0 for n, v in p.items()}), "holds NaN or Inf"),
+        (lambda data: data[:-20], "digest does not fit its bytes: truncated"),
+        (lambda data: b"", "too few for a header"),
+        (lambda data: bytes(wire.LARGEST + 1), "more than the 268435456 allowed"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_a_bad_reply_is_logged_and_not_averaged_and_the_run_goes_on(change, sentence, tmp_path):
+    algorithm = px.Decoupled(0.05, 1.5, 4)
+    kept.clear()
+    good, _ = deployed(World(tmp_path / "good", algorithm), 4)
+    bad_rounds = (1, 2) if change is earlier else (2,)
+    server, federation = deployed(
+        World(tmp_path / "bad", algorithm), 4, spoiled(change, bad_rounds)
+    )
+    np.testing.assert_array_equal(server, good)
+    (fault,) = federation.ledger.faults
+    assert (fault.site, fault.step) == ("site-1", 2)
+    with pytest.raises(BadMessage, match=sentence):
+        raise BadMessage(fault.sentence)
+
+
+def test_a_site_that_goes_on_sending_nonsense_ends_the_run_with_its_fault_named(tmp_path):
+    def trouble(way, site, message):
+        if (way, site, message.metadata.message_type) == ("up", "site-1", "train"):
+            message.content["proxfl"]["frame"].data = b"nonsense"
+        return message
+
+    with pytest.raises(TooFewSites, match="site-1 .The message has 8 bytes, too few"):
+        deployed(World(tmp_path, px.Decoupled(0.05)), 1, trouble)
+
+
+def ask(world, frame):
+    """What a site says to a message: the refusal's words, or the frame."""
+    answer = wire.decode(world.worker(1).answer(frame))
+    if answer.header.kind == wire.REFUSAL:
+        raise BadMessage(str(answer.payload["reason"]))
+    return answer
+
+
+def test_a_site_refuses_bad_requests_and_computes_nothing(tmp_path):
+    world = World(tmp_path, px.Decoupled(0.05, 1.5, 4))
+    federation = world.federation()
+    call, down = Call(0, -1, 0, 0), jnp.zeros(cases.D)
+    settings = settings_of(world.algorithm, world.algorithm)
+    header = federation.requests(settings, call, down)["site-1"].header
+
+    def visit(payload=None, setting=None, **fields):
+        payload = {"value": np.zeros(cases.D)} if payload is None else payload
+        return wire.encode(header._replace(**fields), settings | (setting or {}), payload)
+
+    for frame, sentence in [
+        (visit(site=0), "message for site number 0 reached site-1"),
+        (visit(site=wire.ANY_SITE), "message for site number 4294967295 reached site-1"),
+        (visit(experiment=wire.tag("other")), "takes part in test, not in another"),
+        (visit(exchange=1), "no exchange number 1"),
+        (visit(kind=wire.UPLINK), "A site is not asked messages of kind 2"),
+        (visit(kind=wire.STATE), "A site is not asked messages of kind"),
+        (visit({"value": np.zeros(cases.D + 1)}), r"as float64\[7\], expected float64\[6\]"),
+        (visit({"value": np.zeros(cases.D, np.int64)}), "as int64"),
+        (visit({}), "holds other arrays than expected"),
+        (visit({"value": np.full(cases.D, np.inf)}), "NaN or Inf"),
+        (visit(setting={".eta": np.asarray(-1.0)}), "eta must be positive"),
+        (visit(setting={".eta": np.asarray(np.nan)}), "NaN or Inf"),
+        (visit(setting={".extra": np.asarray(1.0)}), "The settings holds other arrays"),
+        (visit(setting={"method": "Another"}), "The server runs Another, this site is set up for"),
+        (visit(step=5, counted=4), "no state after step 4"),
+        (visit()[:-3], "truncated"),
+    ]:
+        with pytest.raises(BadMessage, match=sentence):
+            ask(world, frame)
+    assert not list(tmp_path.rglob("*.step"))
+    assert ask(world, visit()).header.kind == wire.UPLINK
+
+
+def test_what_goes_wrong_inside_a_site_stays_there(tmp_path):
+    def leaky(problem, shard, payload):
+        raise ValueError("patient 4711 has a negative age")
+
+    world = World(tmp_path, px.Decoupled(0.05), tasks={"leaky": leaky})
+    with inside_flower(), pytest.raises(TooFewSites) as caught:
+        world.federation().ask("leaky", {})
+    assert "Site site-0 failed with ValueError; its log says why." in str(caught.value)
+    assert "4711" not in str(caught.value)
+
+
+def test_a_node_that_is_no_site_of_the_experiment_is_not_let_in(tmp_path):
+    world = World(tmp_path / "ours", px.Decoupled(0.05))
+    other = World(tmp_path / "theirs", px.Decoupled(0.05), name="another")
+    for i, node in enumerate(other.nodes):
+        node.number = 100 + i
+    world.nodes.insert(0, other.nodes[0])
+    _, federation = deployed(world, 2)
+    (fault,) = federation.ledger.faults
+    assert fault.site == "node 100" and "takes part in another, not in another" in fault.sentence
+
+
+def test_with_keys_a_node_is_who_its_key_says_whatever_it_claims(tmp_path):
+    """site-1's machine calls itself site-0; the server goes by keys, and the site refuses."""
+    world = World(tmp_path, px.Decoupled(0.05))
+    keys = {site: site.encode() for site in world.sites}
+    for node in world.nodes:
+        node.key = keys[node.site]
+    deployed(world, 2, keys=keys)
+    world.nodes[1].key = b"stolen by nobody"
+    with pytest.raises(TooFewSites, match="Missing: site-1 .not connected."):
+        deployed(world, 3, keys=keys, patience=FAST._replace(deadline=0.2))
+
+
+MUTATIONS = 100_000
+
+
+def mutants(seeds, rng):
+    """Messages with bytes flipped, cut, doubled, swapped, spliced; most under a fitting digest."""
+    while True:
+        body = bytearray(rng.choice(seeds)[:-DIGEST])
+        for _ in range(rng.randint(1, 3)):
+            at, to = sorted((rng.randint(0, len(body)), rng.randint(0, len(body))))
+            match rng.randrange(6):
+                case 0:
+                    body[min(at, len(body) - 1)] ^= 1 << rng.randrange(8)
+                case 1:
+                    del body[at : min(to, at + 9)]
+                case 2:
+                    body[at:at] = body[at : min(to, at + 9)]
+                case 3:
+                    body[at:to] = rng.randbytes(min(to - at, 9))
+                case 4:
+                    word = rng.choice((0, 1, 2**31, 2**63 - 1, 2**64 - 1))
+                    body[at : at + 8] = struct.pack("<Q", word)
+                case 5:
+                    body[at:] = rng.choice(seeds)[at:-DIGEST]
+            body = body or bytearray(1)
+        yield sealed(body) if rng.randrange(4) else bytes(body) + rng.randbytes(DIGEST)
+
+
+def test_no_mutated_message_crashes_the_decoder_or_is_taken_for_what_it_is_not():
+    """Whatever is accepted says exactly what its bytes say: encoding it gives them back."""
+    like = {"x": np.zeros(6), "n": np.zeros(3, np.int32)}
+    arrays_only = {name: PAYLOAD[name] for name in like}
+    seeds = [
+        FRAME,
+        wire.encode(HERE, SETTINGS, named_arrays(like)),
+        wire.encode(HERE._replace(kind=wire.TASK), {"task": "evaluate"}, arrays_only),
+        wire.refusal(HERE, "No."),
+        wire.encode(HERE, {}, {"flags": np.array([True, False]), "half": np.ones(2, np.float16)}),
+    ]
+    expected, accepted, fitted = named_leaves(abstract(like)), 0, 0
+    for mutant in itertools.islice(mutants(seeds, random.Random(0)), MUTATIONS):
+        try:
+            frame = wire.decode(mutant)
+        except BadMessage:
+            continue
+        accepted += 1
+        assert wire.encode(*frame) == mutant
+        for value in (*frame.settings.values(), *frame.payload.values()):
+            if not isinstance(value, str) and value.dtype.kind == "f":
+                assert np.isfinite(value).all()
+        try:
+            check(frame.payload, expected, "It")
+        except BadMessage:
+            continue
+        fitted += 1
+        x, n = frame.payload["['x']"], frame.payload["['n']"]
+        assert (x.shape, x.dtype, n.shape, n.dtype) == ((6,), np.float64, (3,), np.int32)
+    assert accepted > 1000 and fitted > 100  # the digest does not hide the rest from the test
