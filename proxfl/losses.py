@@ -159,7 +159,7 @@ class Squared(Linear):
 class Huber(Linear):
     """Squared error up to a residual of delta, linear beyond it."""
 
-    delta: float = positive(1.0)
+    delta: float = positive(default=1.0)
     curvature = 1.0
     labels = NUMBERS
 

@@ -91,7 +91,7 @@ class ObjectiveValue(Observer):
 class ProxGradient(Observer):
     """The norm of the proximal gradient G_s, with one common step for every method."""
 
-    step: Scalar = positive(1.0)
+    step: Scalar = positive(default=1.0)
 
     def __call__(self, seen):
         return prox_gradient(seen.problem, seen.x, seen.gradient, self.step)
@@ -102,7 +102,7 @@ class Optimality(Observer):
     """The paper's measure: the proximal gradient relative to that at the starting point."""
 
     reference: Scalar = positive()
-    step: Scalar = positive(1.0)
+    step: Scalar = positive(default=1.0)
 
     def __call__(self, seen):
         return prox_gradient(seen.problem, seen.x, seen.gradient, self.step) / self.reference

@@ -37,7 +37,7 @@ class Problem:
     g: Regulariser
     x0: Point
     loss: Loss | Callable[[Any, Any], Array] = static()
-    batch: int | None = static(None)
+    batch: int | None = static(default=None)
 
     def objective(self, shard: Shard) -> Objective:
         loss = self.loss if isinstance(self.loss, Loss) else Autodiff(self.loss)

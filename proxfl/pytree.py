@@ -30,37 +30,38 @@ FRACTION = Rule("between 0 and 1", lambda v: bool(((v >= 0) & (v <= 1)).all()))
 COUNT = Rule("a whole number of at least 1", lambda v: v.dtype.kind in "iu" and bool(v >= 1))
 
 
-def leaf(default: Any = dataclasses.MISSING, rule: Rule | None = None) -> Any:
+def leaf(*, default: Any = dataclasses.MISSING, rule: Rule | None = None) -> Any:
     """A field that is data to the program: changing it compiles nothing."""
     return dataclasses.field(default=default, metadata={"rule": rule})
 
 
-def positive(default: Any = dataclasses.MISSING) -> Any:
-    return leaf(default, POSITIVE)
+def positive(*, default: Any = dataclasses.MISSING) -> Any:
+    return leaf(default=default, rule=POSITIVE)
 
 
-def non_negative(default: Any = dataclasses.MISSING) -> Any:
-    return leaf(default, NON_NEGATIVE)
+def non_negative(*, default: Any = dataclasses.MISSING) -> Any:
+    return leaf(default=default, rule=NON_NEGATIVE)
 
 
-def fraction(default: Any = dataclasses.MISSING) -> Any:
-    return leaf(default, FRACTION)
+def fraction(*, default: Any = dataclasses.MISSING) -> Any:
+    return leaf(default=default, rule=FRACTION)
 
 
-def static(default: Any = dataclasses.MISSING, rule: Rule | None = None) -> Any:
+def static(*, default: Any = dataclasses.MISSING, rule: Rule | None = None) -> Any:
     """A field that is part of the program: changing it compiles anew."""
     return dataclasses.field(default=default, metadata={"static": True, "rule": rule})
 
 
-def count(default: Any = dataclasses.MISSING) -> Any:
+def count(*, default: Any = dataclasses.MISSING) -> Any:
     """A static whole number of at least 1."""
-    return static(default, COUNT)
+    return static(default=default, rule=COUNT)
 
 
-def choice(default: str, *others: str) -> Any:
-    """A static name out of a few; the first is the default."""
+def choice(*others: str, default: str) -> Any:
+    """A static name out of a few."""
     names = (default, *others)
-    return static(default, Rule(f"one of {', '.join(names)}", lambda v: v.item() in names))
+    rule = Rule(f"one of {', '.join(names)}", lambda v: v.item() in names)
+    return static(default=default, rule=rule)
 
 
 @dataclass_transform(

@@ -29,4 +29,4 @@ def mix(points: Ring, weights: Float[Array, " length"]) -> Point:
 def gram(points: Ring) -> Float[Array, "length length"]:
     """All inner products."""
     flat = [past.reshape(past.shape[0], -1) for past in jax.tree.leaves(points)]
-    return sum(a @ a.T for a in flat)
+    return jnp.sum(jnp.stack([a @ a.T for a in flat]), axis=0)

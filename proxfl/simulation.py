@@ -113,16 +113,22 @@ def advance(
     observe: Mapping[str, Observer],
     times: Any,
     every: Any,
+    due: Any,
     until: Mapping[str, Any],
     cohort: int | None,
     block: int | None,
 ) -> tuple[Run, dict[str, Array], Array]:
-    """`times` times: `every` rounds, then an observation. Stops once met or no longer finite."""
+    """`times` times: `every` rounds, then, if `due`, an observation. Stops once met or not finite.
+
+    Observing may cost more than many rounds, so a call that only goes part of the way does not;
+    a run that is no longer finite is observed in any case.
+    """
     step = partial(one_round, algorithm, problem, shards, cohort=cohort, block=block)
     watch = partial(look, algorithm, problem, shards, observe=observe, block=block)
     info = unseen(algorithm, problem, shards, run)
     shapes = jax.eval_shape(watch, run, info)
     log = jax.tree.map(lambda a: jnp.zeros((SLOTS, *a.shape), a.dtype), shapes)
+    blank = lambda run, info: jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
     def rounds_left(carry):
         run, _, k = carry
@@ -139,10 +145,11 @@ def advance(
     def next_observation(carry):
         run, info, log, i, _ = carry
         run, info, _ = jax.lax.while_loop(rounds_left, next_round, (run, info, 0))
-        seen = watch(run, info)
+        now = due | ~finite(run)
+        seen = jax.lax.cond(now, watch, blank, run, info)
         log = jax.tree.map(lambda column, value: column.at[i].set(value), log, seen)
         met = [seen[name] <= bound for name, bound in until.items()]
-        return run, info, log, i + 1, jnp.all(jnp.array(met)) if met else jnp.array(False)
+        return run, info, log, i + 1, now & jnp.all(jnp.array(met)) if met else jnp.array(False)
 
     carry = run, info, log, jnp.array(0), jnp.array(False)
     run, _, log, i, _ = jax.lax.while_loop(observations_left, next_observation, carry)
@@ -164,7 +171,7 @@ def drive(
 ) -> tuple[Run, bool]:
     """Call the compiled program until the rounds are done, the goal is met or the run blows up."""
     begun = time.monotonic()
-    run, _, _ = step(run, observe, 0, every, until)  # compiles, runs no round
+    run, _, _ = step(run, observe, 0, every, True, until)  # compiles, runs no round
     first = int(run.round)
     recorder.compile_seconds = time.monotonic() - begun
     pace, done, met = 1.0, 0, False  # pace: the rounds that fit into one call
@@ -172,15 +179,15 @@ def drive(
         stride = min(every - done % every, rounds - done, max(1, int(pace)))
         whole = stride == every
         times = max(1, min(SLOTS, (rounds - done) // every, int(pace) // every)) if whole else 1
+        due = (done + stride) % every == 0 or done + stride == rounds
         begun = time.monotonic()
-        run, log, i = step(run, observe, times, stride, until)
+        run, log, i = step(run, observe, times, stride, due, until)
         now, spent = int(run.round) - first, time.monotonic() - begun
         log = {name: np.asarray(column)[: int(i)] for name, column in log.items()}
-        met = bool(until) and all(log[name][-1] <= bound for name, bound in until.items())
-        blown = now < done + times * stride and not met
-        wanted = (log["round"] - first) % every == 0
-        wanted[-1] |= met or blown or now == rounds
-        recorder.add({name: column[wanted] for name, column in log.items()}, spent)
+        met = bool(until) and due and all(log[name][-1] <= bound for name, bound in until.items())
+        blown = not bool(finite(run))
+        seen = slice(None) if due or blown else slice(0)
+        recorder.add({name: column[seen] for name, column in log.items()}, spent)
         pace = min(4 * max(pace, every), CALL_SECONDS * (now - done) / max(spent, 1e-9))
         done = now
         report(done)

@@ -72,8 +72,8 @@ class Accelerated(Algorithm[Server, Client, Down, Point]):
     """Algorithm 1 from mixed starting points."""
 
     inner: Decoupled
-    memory: int = count(10)
-    how: str = choice("anderson", "nesterov")
+    memory: int = count(default=10)
+    how: str = choice("nesterov", default="anderson")
 
     @property
     def needs_everyone(self):
@@ -173,7 +173,7 @@ def extrapolate(
 def judge(guard: Guard, residual: Scalar, memory: int) -> tuple[Bool[Array, ""], Guard]:
     """Whether to keep the step just made, and the safeguard after it."""
     keep = ~guard.mixed | (residual <= TOLERATED * guard.best)
-    wins = jnp.where(keep, guard.wins + guard.mixed.astype(guard.wins.dtype), 0)
+    wins = jnp.where(keep, guard.wins + jnp.where(guard.mixed, 1.0, 0.0), 0)
     enough = wins >= memory
     relaxed = jnp.where(enough, jnp.maximum(guard.penalty / 2, 1), guard.penalty)
     return keep, Guard(
@@ -202,7 +202,7 @@ def anderson(past: Past) -> Float[Array, " memory"]:
 
 def nesterov(past: Past, streak: Scalar) -> tuple[Float[Array, " memory"], Scalar]:
     """T + b (T - T_prev) with b = k / (k + 3) in the k-th step, and the steps so far."""
-    newest, previous = jnp.eye(2, past.usable.shape[0], dtype=streak.dtype)
+    newest, previous = (age(j, past.usable.shape[0], past.residuals) for j in (0, 1))
     uphill = dot(mix(past.residuals, newest), mix(past.results, newest - previous)) < 0
     streak = jnp.where(uphill, 1, streak)
     k = jnp.maximum(streak - 1, 0)

@@ -26,8 +26,8 @@ class AcceleratedPartial(Algorithm[Server, Point, Global, Point]):
     """Algorithm 1 with server memory, from mixed starting points."""
 
     inner: DecoupledPartial
-    memory: int = count(10)
-    how: str = choice("anderson", "nesterov")
+    memory: int = count(default=10)
+    how: str = choice("nesterov", default="anderson")
 
     @property
     def eta_round(self):

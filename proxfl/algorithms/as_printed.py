@@ -17,8 +17,8 @@ class AsPrinted(Algorithm[Point, Memory, Point, Point]):
     """The paper's Algorithm 1 with its literal message."""
 
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
 
     @property
     def needs_everyone(self):

@@ -55,7 +55,7 @@ class Compressed(Algorithm[Any, Indebted, Any, Packed]):
 
     inner: Any
     how: Compressor
-    exchange: int = static(0)  # which of the inner method's exchanges this is
+    exchange: int = static(default=0)  # which of the inner method's exchanges this is
 
     @property
     def needs_everyone(self):

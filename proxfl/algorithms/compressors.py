@@ -96,7 +96,7 @@ def levels(bits: int) -> int:
 class Quantised(Compressor):
     """Every coordinate rounded at random, without bias, to a multiple of max|x| / levels."""
 
-    bits: int = static(8, WIDTHS)
+    bits: int = static(default=8, rule=WIDTHS)
 
     def compress(self, x, key):
         largest, reach = jnp.abs(x).max(), levels(self.bits)

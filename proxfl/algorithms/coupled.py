@@ -17,8 +17,8 @@ class Coupled(Algorithm[Point, Memory, Point, Point]):
     """Naive proximal SGD with the paper's correction: biased, kept for comparison."""
 
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
 
     @property
     def needs_everyone(self):

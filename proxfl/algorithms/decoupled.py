@@ -54,9 +54,9 @@ class Decoupled(Algorithm[Point, Memory, Point, Point]):
     """The paper's Algorithm 1; only `inner_prox="growing"` leaves optima where they are."""
 
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
-    inner_prox: str = choice("growing", "constant", "none")
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
+    inner_prox: str = choice("constant", "none", default="growing")
 
     @property
     def needs_everyone(self):

@@ -31,8 +31,8 @@ class DecoupledPartial(Algorithm[Global, Point, Global, Point]):
     """Algorithm 1 with server memory, for partial participation and lost replies."""
 
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
 
     @property
     def eta_round(self):

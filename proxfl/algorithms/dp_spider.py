@@ -48,7 +48,7 @@ class DPSpider(Algorithm[Walk, None, Down, Point]):
     clip: Scalar = positive()
     clip_change: Scalar = positive()
     noise_multiplier: Scalar = non_negative()
-    period: int = count(10)
+    period: int = count(default=10)
 
     @property
     def longest_prox(self):

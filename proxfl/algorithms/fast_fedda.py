@@ -44,8 +44,8 @@ class FastFedDA(Algorithm[Clocked, Point, Down, Sums]):
 
     mu: Scalar = positive()
     gamma: Scalar = positive()
-    tau: int = count(1)
-    double_count: str = choice("yes", "no")
+    tau: int = count(default=1)
+    double_count: str = choice("no", default="yes")
 
     def init(self, g, x0):
         server = Clocked(Sums(zeros_like(x0), zeros_like(x0)), x0, jnp.zeros((), dtype(x0)))

@@ -28,7 +28,7 @@ class Dual(NamedTuple):
 class FedADMM(Algorithm[Point, Dual, Point, Point]):
     gamma: Scalar = positive()
     eta: Scalar = positive()
-    tau: int = count(1)
+    tau: int = count(default=1)
 
     @property
     def longest_prox(self):

@@ -11,8 +11,8 @@ from proxfl.pytree import count, positive, pytree
 @pytree
 class FedAvg(Algorithm[Point, None, Point, Point]):
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
 
     @property
     def longest_prox(self):

@@ -23,8 +23,8 @@ class Dual(NamedTuple):
 @pytree
 class FedDA(Algorithm[Dual, None, Dual, Point]):
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
 
     def init(self, g, x0):
         return Dual(x0, jnp.zeros((), dtype(x0))), None

@@ -29,8 +29,8 @@ class Split(NamedTuple):
 class FedDR(Algorithm[Point, Split, Point, Point]):
     gamma: Scalar = positive()
     eta: Scalar = positive()
-    tau: int = count(1)
-    alpha: Scalar = positive(1.0)
+    tau: int = count(default=1)
+    alpha: Scalar = positive(default=1.0)
 
     @property
     def longest_prox(self):

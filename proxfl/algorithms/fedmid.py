@@ -15,10 +15,10 @@ from proxfl.pytree import choice, count, positive, pytree
 @pytree
 class FedMid(Algorithm[Point, None, Point, Point]):
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
-    server_prox: str = choice("full", "eta", "none")
-    client_prox: str = choice("every step", "none")
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
+    server_prox: str = choice("eta", "none", default="full")
+    client_prox: str = choice("none", default="every step")
 
     @property
     def longest_prox(self):

@@ -17,7 +17,7 @@ from proxfl.pytree import count, positive, pytree
 class FedMSPP(Algorithm[Point, None, Point, Point]):
     gamma: Scalar = positive()
     eta: Scalar = positive()
-    tau: int = count(1)
+    tau: int = count(default=1)
 
     @property
     def longest_prox(self):

@@ -40,8 +40,8 @@ class Model(NamedTuple):
 class FedPD(Algorithm[Model, Dual, Model, Point]):
     gamma: Scalar = positive()
     eta: Scalar = positive()
-    tau: int = count(1)
-    skip: Scalar = leaf(0.0, BELOW_ONE)
+    tau: int = count(default=1)
+    skip: Scalar = leaf(default=0.0, rule=BELOW_ONE)
 
     @property
     def needs_everyone(self):

@@ -23,9 +23,9 @@ def pulled_steps(
 @pytree
 class FedProx(Algorithm[Point, None, Point, Point]):
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
-    mu: Scalar = non_negative(0.1)
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
+    mu: Scalar = non_negative(default=0.1)
 
     @property
     def longest_prox(self):

@@ -31,7 +31,7 @@ class Split(NamedTuple):
 class FedSplit(Algorithm[Point, Split, Point, Point]):
     gamma: Scalar = positive()
     eta: Scalar = positive()
-    tau: int = count(1)
+    tau: int = count(default=1)
 
     @property
     def longest_prox(self):

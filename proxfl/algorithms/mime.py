@@ -49,10 +49,10 @@ class Mime(Algorithm[Model, Point, Point, Point]):
     """Its client state is the server's point, held from the first exchange to the second."""
 
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
-    beta: Scalar = fraction(0.0)
-    client_prox: str = choice("none", "every step")
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
+    beta: Scalar = fraction(default=0.0)
+    client_prox: str = choice("every step", default="none")
 
     @property
     def longest_prox(self):

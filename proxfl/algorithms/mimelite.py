@@ -16,9 +16,9 @@ from proxfl.pytree import count, fraction, positive, pytree
 @pytree
 class MimeLite(Algorithm[Model, None, Model, Model]):
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
-    beta: Scalar = fraction(0.0)
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
+    beta: Scalar = fraction(default=0.0)
 
     @property
     def longest_prox(self):

@@ -57,8 +57,8 @@ class Private(Algorithm[Any, Any, Any, Any]):
     inner: Any
     clip: Scalar = positive()
     noise_multiplier: Scalar = non_negative()
-    at: str = choice("client", "server")
-    largest_share: Scalar = fraction(1.0)
+    at: str = choice("server", default="client")
+    largest_share: Scalar = fraction(default=1.0)
 
     @property
     def needs_everyone(self):

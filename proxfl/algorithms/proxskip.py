@@ -40,8 +40,8 @@ class Memory(NamedTuple):
 @pytree
 class ProxSkip(Algorithm[Model, Memory, Model, Point]):
     eta: Scalar = positive()
-    tau: int = count(1)
-    steps: str = choice("fixed", "geometric")
+    tau: int = count(default=1)
+    steps: str = choice("geometric", default="fixed")
 
     @property
     def needs_everyone(self):

@@ -27,9 +27,9 @@ class Model(NamedTuple):
 @pytree
 class Scaffold(Algorithm[Model, Point, Model, Model]):
     eta: Scalar = positive()
-    eta_g: Scalar = positive(1.0)
-    tau: int = count(1)
-    option: str = choice("II", "I")
+    eta_g: Scalar = positive(default=1.0)
+    tau: int = count(default=1)
+    option: str = choice("I", default="II")
 
     @property
     def longest_prox(self):

@@ -1,8 +1,14 @@
-"""One exchange with the sites over Flower: ask, wait, check, ask again."""
+"""One exchange with the sites over Flower: ask, wait, check, ask again.
 
+Replies are fetched one by one, each by a thread of its own: Flower waits for minutes for a reply
+whose sender died while sending it, and the others must not wait with it.
+"""
+
+import queue
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +74,8 @@ class Gather:
         self.roster = roster
         self.ledger = ledger
         self.patience = patience
+        self.inbox: queue.Queue[tuple[str, Message | Exception]] = queue.Queue()
+        self.over = threading.Event()
         self.sent: dict[str, Sent] = {}
         self.greeted: dict[str, int] = {}  # by message, the node asked for its name
         self.answers: dict[str, Any] = {}
@@ -82,27 +90,40 @@ class Gather:
         everyone: bool,
     ) -> dict[str, Any]:
         """What `read` makes of each site's reply, by site; raises TooFewSites."""
+        try:
+            return self.wait_for(requests, kind, read, everyone)
+        finally:
+            self.over.set()
+
+    def wait_for(
+        self,
+        requests: dict[str, Request],
+        kind: int,
+        read: Callable[[Frame], Any],
+        everyone: bool,
+    ) -> dict[str, Any]:
         begun, step = time.monotonic(), next(iter(requests.values())).header.step
-        n = len(self.roster.sites)
-        quorum = len(requests) if everyone else min(self.patience.quorum or n, len(requests))
+        wanted = self.patience.quorum or len(self.roster.sites)
+        quorum = len(requests) if everyone else min(wanted, len(requests))
         while True:
             self.greet(self.roster.update(self.grid.get_nodes()))
             self.post(requests)
             self.collect(requests, kind, read)
             waited, missing = time.monotonic() - begun, requests.keys() - self.answers.keys()
-            hoped_for = {site for site in missing if not self.hopeless(site)}
-            late = waited > self.patience.wait or not hoped_for
+            late = waited > self.patience.wait or all(map(self.hopeless, missing))
             if not missing or (len(self.answers) >= quorum and late):
-                for site in sorted(missing - self.roster.away):
-                    self.ledger.fault(step, site, "It did not answer; going on without it.")
-                for site in sorted((self.roster.away & requests.keys()) - missing):
-                    self.ledger.fault(step, site, "It is back.")
-                self.roster.away = (self.roster.away - requests.keys()) | missing
+                self.note_absence(step, requests.keys(), missing)
                 return self.answers
             able = len(self.answers) + len(missing - self.stuck().keys())
             if waited > self.patience.deadline or able < quorum:
                 raise TooFewSites(self.explain(sorted(missing), quorum, waited))
-            time.sleep(self.patience.poll)
+
+    def note_absence(self, step: int, asked: Set[str], missing: Set[str]) -> None:
+        for site in sorted(missing - self.roster.away):
+            self.ledger.fault(step, site, "It did not answer; going on without it.")
+        for site in sorted((self.roster.away & asked) - missing):
+            self.ledger.fault(step, site, "It is back.")
+        self.roster.away = (self.roster.away - asked) | missing
 
     def stuck(self) -> dict[str, str]:
         """The sites that keep failing, and the words for it."""
@@ -114,12 +135,12 @@ class Gather:
         return site in self.stuck() or (site in self.roster.away and gone)
 
     def explain(self, away: list[str], quorum: int, waited: float) -> str:
-        stuck = self.stuck()
+        last = {site: words for site, words in self.faults}
         there = lambda site: "connected" if site in self.roster.present else "not connected"
-        reasons = "; ".join(f"{site} ({stuck.get(site) or there(site)})" for site in away)
+        reasons = "; ".join(f"{site} ({last.get(site) or there(site)})" for site in away)
         return (
             f"Only {len(self.answers)} sites answered within {waited:.0f} s where {quorum} are "
-            f"needed. Missing: {reasons}. Nothing is lost: resume when they are back."
+            f"needed. Missing: {reasons}. Nothing is lost: mend that and resume."
         )
 
     def post(self, requests: dict[str, Request]) -> None:
@@ -145,6 +166,9 @@ class Gather:
         message = Message(wrap(frame), node, kind, ttl=lifetime, group_id=str(header.round))
         size = flower_bytes(message)
         (number,) = self.grid.push_messages([message]) or ("",)
+        if number:
+            job = (self.grid, number, self.patience.poll, self.inbox, self.over)
+            threading.Thread(target=fetch, args=job, daemon=True).start()
         return number or "", size
 
     def greet(self, unknown: list[int]) -> None:
@@ -158,16 +182,16 @@ class Gather:
     def collect(
         self, requests: dict[str, Request], kind: int, read: Callable[[Frame], Any]
     ) -> None:
-        waiting = {sent.number: site for site, sent in self.sent.items()}
-        for site in self.answers:
-            waiting.pop(self.sent[site].number, None)
-        numbers = [*waiting, *self.greeted]
-        for message in self.grid.pull_messages(numbers) if numbers else []:
-            number = message.metadata.reply_to_message_id
-            if number in waiting:
-                self.accept(waiting[number], message, requests[waiting[number]], kind, read)
+        """Take what has come; a reply to a question asked again since is too late."""
+        asked = {sent.number: site for site, sent in self.sent.items()}
+        for number, reply in received(self.inbox, self.patience.poll):
+            if isinstance(reply, Exception):
+                raise reply
+            site = asked.get(number)
+            if site is not None and site not in self.answers:
+                self.accept(site, reply, requests[site], kind, read)
             elif number in self.greeted:
-                self.meet(self.greeted.pop(number), message)
+                self.meet(self.greeted.pop(number), reply)
 
     def accept(
         self,
@@ -208,6 +232,28 @@ class Gather:
             self.ledger.fault(0, f"node {node}", f"Not let in: {error}")
             if not isinstance(error, Passing):
                 self.roster.learn(node, "")  # a stranger, not to be asked again
+
+
+def fetch(grid: Grid, number: str, poll: float, inbox: queue.Queue, over: threading.Event) -> None:
+    """Put the reply to a message into the inbox, once there is one."""
+    try:
+        while not over.is_set():
+            for reply in grid.pull_messages([number]):
+                inbox.put((number, reply))
+                return
+            over.wait(poll)
+    except Exception as error:  # for the thread that waits for it to raise
+        inbox.put((number, error))
+
+
+def received(inbox: queue.Queue, seconds: float) -> Iterator[tuple[str, Message | Exception]]:
+    """What is in the inbox, waiting a little for the first."""
+    try:
+        yield inbox.get(timeout=seconds)
+        while True:
+            yield inbox.get_nowait()
+    except queue.Empty:
+        return
 
 
 def decoded(data: bytes, kind: int) -> Frame:

@@ -40,13 +40,13 @@ def exactly(connection: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def request(folder: Path, data: bytes, seconds: float, connect: float = CONNECT_SECONDS) -> bytes:
+def request(folder: Path, data: bytes, seconds: float) -> bytes:
     """Ask the worker that serves `folder`, waiting for it to be (back) up.
 
     A worker that dies in the middle is asked again: it answers a repeated question as before.
     """
     for _ in range(TRIES):
-        with reach(folder, connect) as connection, contextlib.suppress(ConnectionError):
+        with reach(folder, CONNECT_SECONDS) as connection, contextlib.suppress(ConnectionError):
             connection.settimeout(seconds)
             send(connection, data)
             return receive(connection)

@@ -57,14 +57,14 @@ def duality_gap(
         told = federation.ask("excess", {"x": x})
         even = balance(loss, weighted_mean(federation, weights, told, "excess"))
     ask = lambda scale: federation.ask("conjugate", {"x": x, "balance": even, "scale": scale})
-    whole = ask(jnp.ones(()))
+    whole = ask(jnp.ones((), coef.dtype))
     v = -weighted_mean(federation, weights, whole, "gradient")
     if unit is not None:
         v = jax.vmap(jnp.divide)(v, jnp.asarray(unit))
     scale, penalty = conjugate(g, v)
     if scale == 0:
         return None
-    told = whole if scale == 1 else ask(jnp.asarray(scale))
+    told = whole if scale == 1 else ask(jnp.asarray(scale, v.dtype))
     gap = objective + float(weighted_mean(federation, weights, told, "value")) + penalty
     return max(gap, 0.0) if np.isfinite(gap) else None  # below 0 only by rounding
 

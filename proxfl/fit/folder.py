@@ -86,6 +86,8 @@ def write(folder: Path, fit: Fit, command: str) -> None:
     write_json(folder / MODEL, told.model)
     if fit.solution.converged:
         (folder / CHECKPOINT).unlink(missing_ok=True)
+    for litter in folder.glob(f".{CHECKPOINT}.*"):  # of a process that was killed as it wrote
+        litter.unlink()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from proxfl.problem import Problem
 from proxfl.problems import Shipped
 from proxfl.prox import L1
 from proxfl.report import plots
+from proxfl.report.plots import Frame
 from proxfl.sweep import sweep
 
 Span = tuple[float, float, int]
@@ -55,7 +56,7 @@ def search(
     batches: Sequence[int | None],
     seeds: int,
     rounds: int,
-) -> pd.DataFrame:
+) -> Frame:
     """One row per point, tau, batch and seed: where it ended, and whether it diverged."""
     method: Any = REGISTRY.get(algorithm)
     if method is None or not {"eta", "eta_g", "tau"} <= set(method.__dataclass_fields__):
@@ -88,7 +89,7 @@ def variant(problem: Problem, point: dict[str, float], batch: int | None) -> Pro
     return jax.tree.map(jnp.asarray, Problem(g, problem.x0, problem.loss, batch))
 
 
-def draw(frame: pd.DataFrame) -> Figure:
+def draw(frame: Frame) -> Figure:
     """Final optimality over (eta, eta_g), a panel per tau; grey where runs diverged."""
     taus = sorted(frame["tau"].unique())
     figure, axes = plots.panels(len(taus), width=4.4, height=3.4)

@@ -10,6 +10,7 @@ from proxfl.files import whole
 from proxfl.league.table import Entry, summary
 from proxfl.report import plots
 from proxfl.report.page import Page
+from proxfl.report.plots import Frame
 
 SHORT = (
     "verdict",
@@ -25,9 +26,9 @@ SHORT = (
 )
 
 
-def ranked(entries: Sequence[Entry]) -> pd.DataFrame:
+def ranked(entries: Sequence[Entry]) -> Frame:
     """Exact methods first, by the rounds they need; then the others by where they end."""
-    frame = pd.DataFrame([summary(entry) for entry in entries])
+    frame: Frame = pd.DataFrame([summary(entry) for entry in entries])
     order = {"exact": 0, "slow": 1, "biased": 2, "diverged": 3}
     keys = frame.assign(place=frame["verdict"].map(order))
     by = ["place", "rounds to 1e-06", "final optimality"]

@@ -14,6 +14,7 @@ from proxfl.measure import Nonzeros, ObjectiveValue, optimality
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.problems import Shipped
+from proxfl.report.plots import Frame
 from proxfl.simulation import simulate
 from proxfl.smoothness import client_smoothness, smoothness
 from proxfl.sweep import sweep
@@ -52,7 +53,7 @@ class Entry(NamedTuple):
     entrant: Entrant
     point: dict[str, float]
     work: Work
-    frame: pd.DataFrame  # seed, round, optimality, objective, nonzeros, seconds
+    frame: Frame  # seed, round, optimality, objective, nonzeros, seconds
 
 
 def play(
@@ -150,7 +151,7 @@ def summary(entry: Entry) -> dict[str, Any]:
     }
 
 
-def judge(frame: pd.DataFrame) -> str:
+def judge(frame: Frame) -> str:
     """exact, slow (still falling), biased (stalled above the level of exactness) or diverged."""
     table = frame.pivot_table(index="round", columns="seed", values="optimality", dropna=False)
     end = table.iloc[-1].fillna(np.inf).median()

@@ -19,9 +19,9 @@ from proxfl.points import Scalar, norm
 from proxfl.prox.directional import Directional, Weight, fit, shortest
 from proxfl.pytree import non_negative, positive, pytree
 
-# Newton's method rises to the root of a concave function, and ends its rise quadratically; units
-# 1e12 apart in one group have needed 25 steps.
-NEWTON = 40
+# Newton's method rises to the root of a concave function and ends its rise quadratically; ten steps
+# are many, even for units 1e12 apart in one group.
+NEWTON = 60
 
 
 @pytree
@@ -69,19 +69,21 @@ class Ellipsoids(Directional):
         flat = pull[slots] * unit * unit
         some = self._lengths(scaled) > 0
 
-        def newton(_, t):
+        def newton(carry):
+            k, t, _ = carry
             below = jnp.where(some[slots], t[slots] * shrink + flat, 1.0)
             ratio = scaled / below
             length = jnp.where(some, self._lengths(ratio), 1.0)
             slope = self._sums(ratio * ratio * shrink / below)
             rise = length * length * (length - 1) / jnp.where(slope > 0, slope, 1.0)
-            return jnp.maximum(t + rise, t)
+            return k + 1, jnp.maximum(t + rise, t), jnp.any(rise > 8 * jnp.finfo(x.dtype).eps * t)
 
         most = lambda values: jax.ops.segment_max(
             jnp.ravel(values), jnp.ravel(slots), self.factors.size + 1
         )
         least = jnp.maximum((self._lengths(scaled) - most(flat)) / most(shrink), 0.0)
-        t = jax.lax.fori_loop(0, NEWTON, newton, jnp.where(some, least, 0.0))
+        begin = 0, jnp.where(some, least, 0.0), jnp.asarray(True)
+        _, t, _ = jax.lax.while_loop(lambda c: (c[0] < NEWTON) & c[2], newton, begin)
         below = jnp.where(kept[slots], t[slots] * shrink + flat, 1.0)
         free = jnp.asarray(self.labels) < 0
         return jnp.where(free, x / shrink, jnp.where(kept[slots], t[slots] * x / below, 0.0))

@@ -8,11 +8,14 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+# A pandas DataFrame or Series: the types pandas infers for itself are too wide to check against.
+Frame = Any
+
 # Okabe and Ito's palette; black first, for the method the paper proposes.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.constrained_layout.use": True,
     "font.size": 9,
     "axes.grid": True,
@@ -38,7 +41,7 @@ def panels(
 
 
 def median_and_band(
-    axes: Axes, frame: Any, x: str, y: str, label: str, index: int, floor: float | None = None
+    axes: Axes, frame: Frame, x: str, y: str, label: str, index: int, floor: float | None = None
 ) -> None:
     """The median over seeds with a band from the first to the ninth decile."""
     table = frame.pivot_table(index=x, columns="seed", values=y)

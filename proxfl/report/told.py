@@ -36,7 +36,7 @@ def count(things: Sequence[Any] | int, name: str) -> str:
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
-def unit_of(number: float) -> tuple[str, float]:
+def unit_of(number: float | int) -> tuple[str, float]:
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= scale:
             return unit, scale

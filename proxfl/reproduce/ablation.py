@@ -5,6 +5,7 @@ coefficients differ, full gradients, steps in units of 1/L.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -16,11 +17,12 @@ from proxfl.algorithms import AsPrinted, Coupled, Decoupled
 from proxfl.core import Algorithm
 from proxfl.data import Design, lasso
 from proxfl.losses import Squared
-from proxfl.measure import DistanceTo, MeanCorrection
+from proxfl.measure import DistanceTo, MeanCorrection, Observer
 from proxfl.precision import precision
 from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1
 from proxfl.report import plots
+from proxfl.report.plots import Frame
 from proxfl.reproduce.claims import Claim, verdict
 from proxfl.reproduce.traces import final, rounds_to, spread, trace
 from proxfl.simulation import simulate
@@ -62,7 +64,7 @@ def settings(L: float) -> Iterator[Setting]:
         yield run
 
 
-def compute(quick: bool, report) -> pd.DataFrame:
+def compute(quick: bool, report, folder: Path) -> Frame:
     seeds, rows = (2 if quick else 10), []
     for seed in range(seeds):
         for setting in settings(federation(10, 1.0, seed)[1]):
@@ -80,7 +82,7 @@ def federation(clients: int, shift: float, seed: int):
     return made.sites, made.recipe["facts"]["lambda_max"]
 
 
-def one(setting: Setting, sites, L: float, scale: float, seed: int) -> pd.DataFrame:
+def one(setting: Setting, sites, L: float, scale: float, seed: int) -> Frame:
     algorithm = setting.algorithm
     algorithm = type(algorithm)(
         **{**algorithm.__dict__, "eta": algorithm.eta * scale}  # type: ignore[attr-defined]
@@ -90,7 +92,7 @@ def one(setting: Setting, sites, L: float, scale: float, seed: int) -> pd.DataFr
     with precision(kind):
         shards = shards_of(sites, dtype=kind)
         problem = Problem(g=L1(THETA), x0=jnp.zeros(20, kind), loss=Squared())
-        observe = {"distance": DistanceTo(jnp.asarray(exact, kind))}
+        observe: dict[str, Observer] = {"distance": DistanceTo(jnp.asarray(exact, kind))}
         if setting.study == "float32 message":
             observe["mean_correction"] = MeanCorrection()
     return trace(
@@ -111,7 +113,7 @@ def solution(sites, L: float) -> np.ndarray:
     return simulate(Decoupled(1 / L), problem, sites, rounds=4000, every=4000).model
 
 
-def draw(frame: pd.DataFrame) -> dict[str, Figure]:
+def draw(frame: Frame) -> dict[str, Figure]:
     figures = {}
     studies = list(frame.study.unique())
     figure, axes = plots.panels(3, rows=(len(studies) + 2) // 3, width=3.8, height=2.9)
@@ -130,7 +132,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     return figures
 
 
-def claims(frame: pd.DataFrame) -> list[Claim]:
+def claims(frame: Frame) -> list[Claim]:
     def ends(study, case, column="optimality"):
         return final(frame[(frame.study == study) & (frame.case == case)], column)
 

@@ -6,6 +6,7 @@ the proximal PL inequality), and the same as a strongly convex problem (Theorem 
 are means over seeds. Noise constants come as printed and as the algebra gives them.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -24,6 +25,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
 from proxfl.report import plots
+from proxfl.report.plots import Frame
 from proxfl.reproduce.claims import Claim, verdict
 from proxfl.simulation import simulate
 from proxfl.smoothness import smoothness
@@ -78,7 +80,7 @@ def case(theorem: str, problem: Problem, shards: Shard, rounds: int) -> Case:
     return Case(theorem, problem, shards, algorithm, constants, optimum, np.asarray(x), rounds)
 
 
-def compute(quick: bool, report) -> pd.DataFrame:
+def compute(quick: bool, report, folder: Path) -> Frame:
     """Per theorem, seed and round: Omega, |G|^2, the distance to x*, and each bound."""
     frames, seeds = [], (3 if quick else 20)
     found = cases(quick)
@@ -107,7 +109,7 @@ def compute(quick: bool, report) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def with_bounds(frame: pd.DataFrame, c: Case) -> pd.DataFrame:
+def with_bounds(frame: Frame, c: Case) -> Frame:
     """Adds what the theorem bounds and its bound, with both noise constants."""
     k, a, batch = c.constants, c.algorithm, c.problem.batch
     rounds = frame["round"].to_numpy()
@@ -152,7 +154,7 @@ def with_bounds(frame: pd.DataFrame, c: Case) -> pd.DataFrame:
     )
 
 
-def draw(frame: pd.DataFrame) -> dict[str, Figure]:
+def draw(frame: Frame) -> dict[str, Figure]:
     names = list(frame.theorem.unique())
     figure, axes = plots.panels(len(names), width=3.6)
     for ax, theorem in zip(axes, names, strict=True):
@@ -170,7 +172,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     return {"theory": figure}
 
 
-def claims(frame: pd.DataFrame) -> list[Claim]:
+def claims(frame: Frame) -> list[Claim]:
     found = []
     for theorem, part in frame.groupby("theorem", sort=False):
         mean = part.groupby("round").mean(numeric_only=True)
@@ -189,7 +191,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def descent(frame: pd.DataFrame) -> Claim:
+def descent(frame: Frame) -> Claim:
     part = frame[frame.theorem.str.startswith("3.5") | frame.theorem.str.startswith("3.6")]
     mean = part.groupby(["theorem", "round"]).mean(numeric_only=True).dropna(subset=["growth"])
     slack = 1e-12
@@ -206,7 +208,7 @@ def descent(frame: pd.DataFrame) -> Claim:
     )
 
 
-def noise(frame: pd.DataFrame) -> Claim:
+def noise(frame: Frame) -> Claim:
     part = frame[frame.theorem == "3.5"]
     value = float(part["redone_noise"].iloc[0])
     return Claim(

@@ -14,6 +14,7 @@ same eta, as in the paper; all 20 draws.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -30,6 +31,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
 from proxfl.report import plots
+from proxfl.report.plots import Frame
 from proxfl.reproduce.claims import Claim, verdict
 from proxfl.reproduce.traces import final, rounds_to, spread, trace
 from proxfl.simulation import simulate
@@ -47,11 +49,14 @@ class Draw(NamedTuple):
 
     panel: str
     seed: int
-    problem: Problem
     shards: Shard
     smoothness: float
-    gradient_at_zero: float
+    theta: float
     eta: float
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(g=L1(self.theta), x0=np.zeros(20), loss=Logistic())
 
 
 def draws(seeds: int) -> Iterator[Draw]:
@@ -63,12 +68,8 @@ def draws(seeds: int) -> Iterator[Draw]:
         with precision(np.float64):
             shards = shards_of(made.sites)
         if slope > THETA:
-            yield Draw("paper", seed, problem(THETA), shards, scale, slope, 4.0)
-        yield Draw("calibrated", seed, problem(slope / 2), shards, scale, slope, 0.2 / (15 * scale))
-
-
-def problem(theta: float) -> Problem:
-    return Problem(g=L1(theta), x0=np.zeros(20), loss=Logistic())
+            yield Draw("paper", seed, shards, scale, THETA, 4.0)
+        yield Draw("calibrated", seed, shards, scale, slope / 2, 0.2 / (15 * scale))
 
 
 def window() -> float:
@@ -92,7 +93,7 @@ def methods(eta: float, tau: int, L: float) -> Iterator[tuple[str, str, Algorith
         yield "Fast-FedDA", f"mu = {mu:g} L", FastFedDA(mu * L, 2 * L, tau)
 
 
-def compute(quick: bool, report) -> pd.DataFrame:
+def compute(quick: bool, report, folder: Path) -> Frame:
     """One row per form, method, seed and observed round."""
     seeds = 3 if quick else DRAWS
     rows, cases = [], list(draws(seeds))
@@ -117,7 +118,7 @@ def compute(quick: bool, report) -> pd.DataFrame:
                     seed=0,
                     labels=labels | names,
                 )
-                rows.append(frame.assign(curvature=np.nan, theta=float(draw.problem.g.weight)))
+                rows.append(frame.assign(curvature=np.nan, theta=draw.theta))
         rows[-1] = rows[-1].assign(curvature=curvature_at_end(draw))
         report(done + 1, len(cases))
     return pd.concat(rows, ignore_index=True)
@@ -141,16 +142,16 @@ def curvature_at_end(draw: Draw) -> float:
     return float(np.linalg.eigvalsh(inside)[-1]) * draw.eta * 15 * 10 if inside.size else 0.0
 
 
-def main_variant(frame: pd.DataFrame) -> pd.DataFrame:
+def main_variant(frame: Frame) -> Frame:
     """The rows a figure shows: one variant per method, Fast-FedDA at its best mu per panel."""
     keep = [frame[(frame.variant == "") & (frame.method == m)] for m in METHODS[:3]]
     for _, part in frame[frame.method == "Fast-FedDA"].groupby(["panel", "tau"]):
         ends = {v: final(group).median() for v, group in part.groupby("variant")}
-        keep.append(part[part.variant == min(ends, key=ends.get)])
+        keep.append(part[part.variant == min(ends, key=lambda v: ends[v])])
     return pd.concat(keep)
 
 
-def draw(frame: pd.DataFrame) -> dict[str, Figure]:
+def draw(frame: Frame) -> dict[str, Figure]:
     figures = {}
     shown = main_variant(frame)
     for panel in ("paper", "calibrated"):
@@ -172,7 +173,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     return figures
 
 
-def claims(frame: pd.DataFrame) -> list[Claim]:
+def claims(frame: Frame) -> list[Claim]:
     shown = main_variant(frame)
 
     def part(panel, tau, method):
@@ -243,13 +244,13 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def by_share(*reached: pd.Series) -> str:
+def by_share(*reached: Frame) -> str:
     """Holds if nine draws in ten got there, for every series given; in part if half did."""
     least = min(series.mean() for series in reached)
     return verdict(least >= 0.9, least >= 0.5)
 
 
-def same_rate(ours: pd.DataFrame, dual: pd.DataFrame) -> Claim:
+def same_rate(ours: Frame, dual: Frame) -> Claim:
     """FedDA and Algorithm 1 at tau = 1: the same curve, or only the same slope in the end?"""
     a = ours.pivot_table(index="round", columns="seed", values="optimality")
     b = dual.pivot_table(index="round", columns="seed", values="optimality")
@@ -266,7 +267,7 @@ def same_rate(ours: pd.DataFrame, dual: pd.DataFrame) -> Claim:
     )
 
 
-def fedmid(frame: pd.DataFrame) -> list[Claim]:
+def fedmid(frame: Frame) -> list[Claim]:
     part = frame[(frame.panel == "calibrated") & (frame.tau == 1) & (frame.method == "FedMid")]
     full, bare = (final(part[part.variant == v]) for v in ("", "no server prox"))
     others = frame[(frame.panel == "calibrated") & (frame.tau == 1) & (frame.variant == "")]
@@ -295,7 +296,7 @@ def fedmid(frame: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def tau_saving(frame: pd.DataFrame, ours1: pd.DataFrame, ours10: pd.DataFrame) -> Claim:
+def tau_saving(frame: Frame, ours1: Frame, ours10: Frame) -> Claim:
     same = frame[
         (frame.panel == "calibrated")
         & (frame.method == "Algorithm 1")
@@ -314,7 +315,7 @@ def tau_saving(frame: pd.DataFrame, ours1: pd.DataFrame, ours10: pd.DataFrame) -
     )
 
 
-def unstable(frame: pd.DataFrame, settled: pd.Series) -> str:
+def unstable(frame: Frame, settled: Frame) -> str:
     """Why some draws at the paper's own steps settle and others do not."""
     part = frame[frame.panel == "paper"]
     local = spread(part.groupby("seed")["curvature"].max(), ".2f")

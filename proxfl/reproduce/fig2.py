@@ -4,6 +4,8 @@ Steps as printed (eta = 2, eta_g = 8), 2,000 rows per client, batches drawn with
 "The other settings are the same" as in Figure 1, so features are scaled as there.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -15,6 +17,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1
 from proxfl.report import plots
+from proxfl.report.plots import Frame
 from proxfl.reproduce.claims import Claim, verdict
 from proxfl.reproduce.fig1 import MUS, window
 from proxfl.reproduce.traces import spread, trace
@@ -23,7 +26,7 @@ THETA, TAU, ETA, ETA_G, ROWS = 0.0005, 20, 2.0, 8.0, 2000
 METHODS = ("Algorithm 1", "FedDA", "Fast-FedDA")
 
 
-def compute(quick: bool, report) -> pd.DataFrame:
+def compute(quick: bool, report, folder: Path) -> Frame:
     seeds, rounds = (2, 200) if quick else (10, 400)
     L, rows = window(), []
     for seed in range(seeds):
@@ -54,21 +57,21 @@ def compute(quick: bool, report) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def plateau(frame: pd.DataFrame) -> pd.Series:
+def plateau(frame: Frame) -> Frame:
     """Each seed's median over the last quarter of the rounds: noise leaves no last value."""
     late = frame[frame["round"] > 0.75 * frame["round"].max()]
     return late.groupby("seed")["optimality"].median()
 
 
-def main_variant(frame: pd.DataFrame) -> pd.DataFrame:
+def main_variant(frame: Frame) -> Frame:
     keep = [frame[frame.method != "Fast-FedDA"]]
     for _, part in frame[frame.method == "Fast-FedDA"].groupby("batch"):
         ends = {v: plateau(group).median() for v, group in part.groupby("variant")}
-        keep.append(part[part.variant == min(ends, key=ends.get)])
+        keep.append(part[part.variant == min(ends, key=lambda v: ends[v])])
     return pd.concat(keep)
 
 
-def draw(frame: pd.DataFrame) -> dict[str, Figure]:
+def draw(frame: Frame) -> dict[str, Figure]:
     shown = main_variant(frame)
     figure, axes = plots.panels(2)
     for ax, batch in zip(axes, (1, 20), strict=True):
@@ -86,7 +89,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     return {"fig2": figure}
 
 
-def claims(frame: pd.DataFrame) -> list[Claim]:
+def claims(frame: Frame) -> list[Claim]:
     shown = main_variant(frame)
 
     def level(batch, method):

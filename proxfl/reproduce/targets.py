@@ -10,15 +10,16 @@ import pandas as pd
 from proxfl.files import whole
 from proxfl.progress import progress
 from proxfl.report.page import Page
-from proxfl.report.plots import save_figures
+from proxfl.report.plots import Frame, save_figures
 from proxfl.reproduce import claims as claims_table
 from proxfl.reproduce.claims import Claim
 
-# Each target is a module with compute(quick, report), draw(frame) and claims(frame).
+# Each target is a module with compute(quick, report, folder), draw(frame) and claims(frame); a
+# long one keeps its finished parts in the folder.
 TARGETS = {
     "fig1": "proxfl.reproduce.fig1",
     "fig2": "proxfl.reproduce.fig2",
-    "fig3": "proxfl.reproduce.fig3",
+    "fig3": "proxfl.reproduce.network",
     "theory": "proxfl.reproduce.bounds",
     "ablation": "proxfl.reproduce.ablation",
 }
@@ -54,12 +55,12 @@ def reproduce(names: Sequence[str], out: Path, quick: bool, command: str) -> lis
     return found
 
 
-def table(module: Any, name: str, folder: Path, quick: bool) -> pd.DataFrame:
+def table(module: Any, name: str, folder: Path, quick: bool) -> Frame:
     """The target's data: read if they are complete, else computed and written whole."""
     path = folder / ("data-quick.csv" if quick else "data.csv")
     if not path.exists():
         with progress(name, 1) as report:
-            frame = module.compute(quick, lambda done, total: report(done, total=total))
+            frame = module.compute(quick, lambda done, total: report(done, total=total), folder)
         with whole(path) as file:
             frame.to_csv(file, index=False, float_format="%.6g")
     # Read back in either case: verdicts must come from what is on disk.

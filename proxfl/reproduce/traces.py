@@ -11,6 +11,7 @@ from proxfl.measure import Nonzeros, ObjectiveValue, Observer
 from proxfl.measure import optimality as optimality_of
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
+from proxfl.report.plots import Frame
 from proxfl.simulation import simulate
 
 
@@ -25,7 +26,7 @@ def trace(
     seed: int,
     labels: Mapping[str, Any],
     observe: Mapping[str, Observer] | None = None,
-) -> pd.DataFrame:
+) -> Frame:
     """Rows of (labels, round, optimality, objective, nonzeros, ...), one per observation.
 
     `step` is that of the proximal gradient in `optimality`, one for all methods of a panel.
@@ -53,18 +54,18 @@ def trace(
     return frame
 
 
-def final(frame: pd.DataFrame, column: str = "optimality") -> pd.Series:
+def final(frame: Frame, column: str = "optimality") -> Frame:
     """Each seed's last value."""
     return frame.sort_values("round").groupby("seed")[column].last()
 
 
-def rounds_to(frame: pd.DataFrame, level: float, column: str = "optimality") -> pd.Series:
+def rounds_to(frame: Frame, level: float, column: str = "optimality") -> Frame:
     """Each seed's first round at or below a level; NaN where it never got there."""
     there = frame[frame[column] <= level].groupby("seed")["round"].min()
     return there.reindex(sorted(frame["seed"].unique()))
 
 
-def spread(values: pd.Series, digits: str = ".1e") -> str:
+def spread(values: Frame, digits: str = ".1e") -> str:
     """The median over seeds, with the range."""
     if values.isna().all():
         return "never"

@@ -1,4 +1,4 @@
-"""The objective from its formulas, in NumPy, on a model's own units: what a result must agree with."""
+"""The objective from its formulas, in NumPy: what a result must agree with."""
 
 from typing import Any
 
@@ -41,14 +41,12 @@ def objective(
     sites: list[Site],
     coef: np.ndarray,
     intercept: np.ndarray,
+    unit: np.ndarray,
 ) -> float:
-    """Of coefficients for features as they are in the files; labels are already encoded."""
+    """Of coefficients for features as they are in the files; the penalty acts on unit * coef."""
     rows = [len(y) for _, y in sites]
     weights = np.array(rows) / sum(rows)
     if config["weights"] == "uniform":
         weights = np.full(len(sites), 1 / len(sites))
     means = [row_losses(config, X @ coef + intercept, y).mean() for X, y in sites]
-    if config["standardise"]:
-        spread = np.concatenate([X for X, _ in sites]).std(axis=0)
-        coef = (coef.T * np.where(spread > 0, spread, 1)).T
-    return float(weights @ means) + penalty(config, features, coef)
+    return float(weights @ means) + penalty(config, features, (coef.T * unit).T)

@@ -10,12 +10,21 @@ import pytest
 from safetensors.numpy import load_file
 
 from proxfl.cli import options
+from proxfl.report import page
 from proxfl.spec import Spec
 from tests.cli import world
 from tests.cli.objective import objective
 from tests.cli.world import proxfl
 
 FILES = {"manifest.json", "model.json", "model.safetensors", "history.jsonl", "report.html"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_drawing():
+    """Figures take longer than fits; tests/test_report_browser.py looks at them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "inline", lambda figure: "data:,")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +57,31 @@ CASES = {
     ),
     "huber": (
         "diabetes",
-        "--target progression --loss huber --huber-delta 20 --l1 0.05 --nonneg --no-precondition",
+        "--target progression --loss huber --huber-delta 20 --l1 0.05 --nonneg --no-precondition "
+        "--standardise --no-accelerate",
     ),
-    "poisson": ("holes", "--target progression --loss poisson --box -1e0 inf --missing drop"),
-    "simplex": ("diabetes", "--target progression --loss squared --simplex 300 --no-intercept"),
+    "poisson": (
+        "holes",
+        "--target progression --loss poisson --box -1e0 inf --missing drop --no-accelerate",
+    ),
+    "simplex": (
+        "diabetes",
+        "--target progression --loss squared --simplex 300 --no-intercept --no-accelerate",
+    ),
     "groups": (
         "holes",
         "--target progression --loss squared --group groups.csv --group-weight 2 --missing mean "
-        "--standardise",
+        "--standardise --no-accelerate",
     ),
     "softmax": (
         "wine",
         "--target cultivar --loss softmax --group-weight 0.03 --local-steps 3 --standardise "
-        "--tol 1e-5",
+        "--no-accelerate --tol 1e-5",
     ),
-    "nuclear": ("digits", "--target digit --loss softmax --nuclear 0.02 --standardise --tol 1e-4"),
+    "nuclear": (
+        "digits",
+        "--target digit --loss softmax --nuclear 0.02 --standardise --no-accelerate --tol 1e-4",
+    ),
     "given steps": (
         "sparse",
         "--target y --loss squared --l1 0.5 --eta 0.2 --eta-g 2 --no-accelerate --seed 3",
@@ -129,12 +148,14 @@ def test_the_objective_told_is_that_of_the_model_written(data, fitted, name):
     tables = sites_of(data, name, model)
     if config["missing"] == "drop":
         tables = [(t.dropna(), y[t.notna().all(axis=1)]) for t, y in tables]
+    spread = pd.concat([table for table, _ in tables])[model["features"]].std(ddof=0).to_numpy()
     if config["missing"] == "mean":
         mean = pd.concat([table for table, _ in tables]).mean()
         tables = [(table.fillna(mean), y) for table, y in tables]
     sites = [(table[model["features"]].to_numpy(), y) for table, y in tables]
     coef, intercept = np.array(model["coef"]), np.array(model["intercept"])
-    found = objective(config, model["features"], sites, coef, intercept)
+    unit = np.where(spread > 0, spread, 1.0) if config["standardise"] else np.ones(len(spread))
+    found = objective(config, model["features"], sites, coef, intercept, unit)
     assert found == pytest.approx(model["certificate"]["objective"], rel=1e-10)
     limits(config, coef)
 
@@ -166,32 +187,25 @@ def test_the_folder_is_complete_and_agrees_with_what_was_printed(fitted, name):
     arrays = load_file(folder / "model.safetensors")
     np.testing.assert_array_equal(arrays["coef"], model["coef"])
     np.testing.assert_array_equal(arrays["intercept"], model["intercept"])
-    assert printed["coef"].keys() == set(map(str, model["classes"] or [])) & set(
-        printed["coef"]
-    ) or list(printed["coef"]) == list(model["features"])
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     assert [line["round"] for line in history] == list(range(1, certificate["rounds"] + 1))
     assert history[-1]["bytes_up"] < manifest["bytes_up"]  # the certificate comes on top
 
 
 def test_the_gap_bounds_the_distance_to_the_optimum(fitted):
-    for name in ("l1", "elastic net", "groups", "softmax", "simplex"):
+    for name in ("l1", "elastic net", "softmax", "simplex"):
         certificate = read(fitted(name)[1] / "model.json")["certificate"]
         assert 0 <= certificate["duality_gap"] < 1e-3 * abs(certificate["objective"])
 
 
 def test_json_names_coefficients_by_feature_and_by_class(fitted):
     single, many = (json.loads(fitted(name)[0].out) for name in ("l1", "softmax"))
-    assert len(single["coef"]) == 30 and isinstance(single["intercept"], float)
+    features = read(fitted("l1")[1] / "model.json")["features"]
+    assert list(single["coef"]) == features and isinstance(single["intercept"], float)
     assert list(many["coef"]) == list(many["intercept"]) == ["0", "1", "2"]
     assert all(len(by_feature) == 13 for by_feature in many["coef"].values())
-    assert set(single) == {
-        "objective optimality tolerance converged rounds nonzeros bytes_up bytes_down coef "
-        "intercept".split()
-    } or set(single) == set(
-        "objective optimality tolerance converged rounds nonzeros bytes_up bytes_down coef "
-        "intercept".split()
-    )
+    words = "objective optimality tolerance converged rounds nonzeros bytes_up bytes_down"
+    assert list(single) == list(many) == [*words.split(), "coef", "intercept"]
 
 
 def test_every_option_is_exercised():

@@ -16,7 +16,7 @@ from proxfl.tasks import TASKS
 from tests import cases
 
 SEED = 3
-FAST = Patience(poll=0.0, pause=0.0, wait=0.0, deadline=20.0)
+FAST = Patience(poll=0.01, pause=0.0, wait=1.0, deadline=20.0)
 
 
 def shard_of(shards, i):

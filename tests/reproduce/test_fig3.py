@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from proxfl.reproduce import fig3
 from proxfl.reproduce.fig3 import Case, Settings
 from proxfl.reproduce.fig3_figures import draw, draw_sparsity
 from proxfl.result import Result
+from proxfl.rounds import Run
 
 SETTINGS = Settings(rounds=2, every=1, batch=2, clients=2, train=40, test=4)
 ONE = {"seeds": (0,), "taus": (1,), "thetas": (1e-4,)}
@@ -40,7 +42,8 @@ def done(digits, monkeypatch):
             for name in ("accuracy", "loss", "penalty", "seconds", "bytes_up", "nonzeros")
         }
         history["round"] = np.arange(3)
-        return Result(np.zeros(4), history, None, FedDA(1.0), False, 0, 0, 0.0)
+        run = Run(None, None, jnp.zeros((), jnp.int32), jax.random.key(0))
+        return Result(np.zeros(4), history, run, FedDA(1.0), False, 0, 0, 0.0)
 
     monkeypatch.setattr(fig3, "run_case", pretend)
     return ran
@@ -64,6 +67,12 @@ def test_runs_of_other_settings_are_not_mixed_in(tmp_path, done):
     list(fig3.compute(tmp_path, SETTINGS, **ONE))
     with pytest.raises(ValueError, match="holds runs of other settings .* use another folder.$"):
         list(fig3.compute(tmp_path, dataclasses.replace(SETTINGS, rounds=3), **ONE))
+
+
+def test_the_rows_of_all_runs_are_kept_in_one_table(tmp_path, done):
+    frame = fig3.run(tmp_path, quick=True)
+    assert len(frame) == 3 * len(done) == 3 * 2 * 2
+    assert (tmp_path / "fig3.csv").read_text() == frame.to_csv(index=False)
 
 
 def test_no_two_cases_share_a_file():

@@ -1,0 +1,152 @@
+"""A run that was interrupted, however and wherever, goes on to the bits of one that was not."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from proxfl.fit.local import LocalFederation
+from proxfl.report import page
+from tests.cli import world
+from tests.cli.world import proxfl
+
+# The command line, with checkpoints more often than people need them.
+PROGRAM = """
+import sys
+from proxfl.fit import train
+train.CHECKPOINT_SECONDS = 0.1
+from proxfl.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+SAME = ("model.json", "history.jsonl", "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return world.write(tmp_path_factory.mktemp("data") / "diabetes", world.diabetes(), 3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_drawing():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "inline", lambda figure: "data:,")
+        yield
+
+
+def base(data):
+    return ["train", data, "--target", "progression", "--loss", "squared"]
+
+
+def same(one, other):
+    return [name for name in SAME if (one / name).read_bytes() != (other / name).read_bytes()] == []
+
+
+KINDS = {
+    "adaptive": "--l1 0.1 --tol 1e-15 --rounds 40",
+    "local steps": "--l1 0.1 --tol 1e-15 --rounds 40 --local-steps 3 --no-accelerate",
+    "cohorts": "--l1 0.1 --rounds 25 --algorithm decoupled-partial --cohort 2 --batch 9",
+    "two exchanges": "--rounds 15 --algorithm mime",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interruption_inside_a_round_leaves_no_trace(data, tmp_path, monkeypatch, kind):
+    options, visit = KINDS[kind].split(), LocalFederation.visit
+    straight = proxfl(*base(data), *options, "--out", tmp_path / "straight", "--json")
+    visits = 0
+
+    def interrupted(*args):
+        nonlocal visits
+        visits += 1
+        answers = visit(*args)
+        if visits in (10, 14, 20):
+            raise KeyboardInterrupt
+        return answers
+
+    monkeypatch.setattr(LocalFederation, "visit", interrupted)
+    folder = tmp_path / "pieces"
+    outcome = proxfl(*base(data), *options, "--out", folder, "--json")
+    while outcome.code == 130:
+        assert outcome.out == "" and f"go on with: proxfl train --resume {folder}" in outcome.err
+        assert {path.name for path in folder.iterdir()} == {"manifest.json", "checkpoint.npz"}
+        outcome = proxfl("train", "--resume", folder, "--json")
+    assert visits > 20 and (outcome.code, outcome.out) == (straight.code, straight.out)
+    assert same(tmp_path / "straight", folder)
+
+
+def test_an_interruption_before_the_first_round_writes_nothing(data, tmp_path, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalFederation, "visit", interrupted)
+    outcome = proxfl(*base(data), "--out", tmp_path / "results")
+    assert outcome.code == 130 and "nothing was written" in outcome.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_other_data_are_refused(data, tmp_path):
+    folder = tmp_path / "results"
+    moved = world.write(tmp_path / "moved", world.diabetes(), 3)
+    short = proxfl(*base(moved), "--l1", "0.1", "--rounds", 3, "--out", folder)
+    assert short.code == 3
+    world.diabetes().iloc[5:150].to_csv(moved / "site1.csv", index=False)
+    before = sorted(path.read_bytes() for path in folder.iterdir())
+    outcome = proxfl("train", "--resume", folder, "--rounds", 9)
+    assert outcome.code == 2 and "site 'site1' does not hold the data" in outcome.err
+    assert sorted(path.read_bytes() for path in folder.iterdir()) == before
+
+
+def begin(*args, cache):
+    compiled = {  # so that only the first of the processes compiles
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | compiled,
+    )
+
+
+def rounds_in(checkpoint):
+    with np.load(checkpoint) as held:
+        return len(held["['records']['round']"])
+
+
+def stop(process, number, checkpoint, after):
+    """Send the signal once the checkpoint holds more than so many rounds."""
+    limit = time.monotonic() + 300
+    while not checkpoint.exists() or rounds_in(checkpoint) <= after:
+        assert process.poll() is None and time.monotonic() < limit, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err, rounds_in(checkpoint)
+
+
+def test_signals_stop_a_run_and_it_goes_on_to_the_same_bits(data, tmp_path):
+    cache, folder, straight = tmp_path / "cache", tmp_path / "pieces", tmp_path / "straight"
+    command = [*base(data), "--l1", "0.1", "--tol", "1e-300", "--rounds", 900]
+    checkpoint, rounds = folder / "checkpoint.npz", 0
+    run = [*command, "--out", folder]
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)):
+        process = begin(*run, cache=cache)
+        found, out, err, reached = stop(process, number, checkpoint, rounds)
+        assert (found, out) == (code, "") and rounds < reached < 900
+        if code == 130:
+            told = re.search(r"Interrupted after round (\d+); go on with", err)
+            assert told and int(told[1]) == reached
+        rounds, run = reached, ["train", "--resume", folder]
+    for args in ([*command, "--out", straight], run):
+        process = begin(*args, cache=cache)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 3 and "Not converged after 900 rounds" in out, err
+    assert same(straight, folder)
