@@ -80,7 +80,8 @@ def answer(address: str, token: str, app: ClientApp) -> None:
             push_message(node, reply, context)
             push_task_output(node, context, SubStatus.COMPLETED, "")
         finally:
-            alive.stop()
+            if alive.is_running:
+                alive.stop()
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What server and sites agree on before the first visit."""
 
 import dataclasses
+import re
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ def check_sites(sites: tuple[str, ...]) -> None:
 
 def method(algorithm: Algorithm) -> str:
     """An algorithm without its numbers: class, counts and choices, which no message changes."""
-    return str(jax.tree.structure(algorithm))
+    return re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(algorithm)))
 
 
 class Format(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
+from flwr.supercore.run import RunNotRunningException
 
 from proxfl.deploy import wire
 from proxfl.deploy.envelope import flower_bytes, unwrap, wrap
@@ -185,7 +186,7 @@ class Gather:
         """Take what has come; a reply to a question asked again since is too late."""
         asked = {sent.number: site for site, sent in self.sent.items()}
         for number, reply in received(self.inbox, self.patience.poll):
-            if isinstance(reply, Exception):
+            if isinstance(reply, RunNotRunningException):
                 raise reply
             site = asked.get(number)
             if site is not None and site not in self.answers:
@@ -196,13 +197,13 @@ class Gather:
     def accept(
         self,
         site: str,
-        message: Message,
+        message: Message | Exception,
         request: Request,
         kind: int,
         read: Callable[[Frame], Any],
     ) -> None:
         try:
-            data, size = unwrap(message), flower_bytes(message)
+            data, size = opened(message)
             frame = decoded(data, kind)
             wire.same_place(request.header, frame.header, f"Site {site}")
             payload = wire.payload_bytes(frame.payload) + wire.payload_bytes(frame.settings)
@@ -219,9 +220,9 @@ class Gather:
             del self.sent[site]
             self.not_before[site] = time.monotonic() + self.patience.pause
 
-    def meet(self, node: int, message: Message) -> None:
+    def meet(self, node: int, message: Message | Exception) -> None:
         try:
-            frame = decoded(unwrap(message), wire.ANSWER)
+            frame = decoded(opened(message)[0], wire.ANSWER)
             name = frame.payload.get("site")
             if frame.header.experiment != self.tag or not isinstance(name, str):
                 raise BadMessage("It takes part in another experiment.")
@@ -242,7 +243,7 @@ def fetch(grid: Grid, number: str, poll: float, inbox: queue.Queue, over: thread
                 inbox.put((number, reply))
                 return
             over.wait(poll)
-    except Exception as error:  # for the thread that waits for it to raise
+    except Exception as error:  # what a site sends can break Flower's reading of it
         inbox.put((number, error))
 
 
@@ -254,6 +255,13 @@ def received(inbox: queue.Queue, seconds: float) -> Iterator[tuple[str, Message 
             yield inbox.get_nowait()
     except queue.Empty:
         return
+
+
+def opened(reply: Message | Exception) -> tuple[bytes, int]:
+    """Our bytes in a reply, and the size of the whole."""
+    if isinstance(reply, Exception):
+        raise BadMessage(f"Flower cannot read its reply ({type(reply).__name__}).") from reply
+    return unwrap(reply), flower_bytes(reply)
 
 
 def decoded(data: bytes, kind: int) -> Frame:

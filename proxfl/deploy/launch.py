@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.deploy.keys import ServerKeys
-from proxfl.deploy.pipe import SOCKET
+from proxfl.deploy.pipe import reachable
 from proxfl.deploy.private import private_folder, write_new
 from proxfl.deploy.services import Keeper, Service, environment
 from proxfl.files import write_text
@@ -138,9 +138,8 @@ def secret_of(folder: Path) -> Path:
 
 def start_worker(folder: Path, command: Sequence[str]) -> Service:
     """A site's worker: `command` must end in `proxfl.deploy.worker.serve` for this folder."""
-    (folder / SOCKET).unlink(missing_ok=True)
     service = Service("worker", command, folder, environment(folder / "flwr"))
-    return started(service, (folder / SOCKET).exists, "The worker")
+    return started(service, lambda: reachable(folder), "The worker")
 
 
 def started(service: Service, ready: Callable[[], bool], what: str) -> Service:

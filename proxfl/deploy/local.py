@@ -5,6 +5,7 @@ way through a SuperLink. What a test wants to go wrong, it says in `trouble`.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -61,6 +62,7 @@ class LocalNode:
         self.key = key
         self.life = 0
         self.online = True
+        self.busy = threading.Lock()  # a SuperNode has one message answered at a time
         self.app: ClientApp = client_app(lambda frame, context: worker.answer(frame))
         config: dict[str, Any] = {"site": site}
         self.context = Context(RUN, number, config, RecordDict(), {})
@@ -118,7 +120,8 @@ class LocalGrid(Grid):
     def answer(self, node: LocalNode, message: Message) -> Message:
         try:
             message = self.trouble("down", node.site, message)
-            reply = node.app(message, node.context)
+            with node.busy:
+                reply = node.app(message, node.context)
         except Lost:
             raise
         except Exception as error:  # as Flower does when an app fails

@@ -69,6 +69,15 @@ def reach(folder: Path, seconds: float) -> socket.socket:
             time.sleep(0.05)
 
 
+def reachable(folder: Path) -> bool:
+    """Whether a worker listens there."""
+    try:
+        reach(folder, 0.0).close()
+    except (OSError, ConnectionError):
+        return False
+    return True
+
+
 def open_socket() -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 

@@ -122,7 +122,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
 class Keeper:
     """Keeps services running: one that ends is started again, after ever longer pauses.
 
-    A SuperNode that was killed is refused for up to a minute, since Flower takes it to be online
+    One that cannot be started at all raises RuntimeError with its last words. A SuperNode that was killed is refused for up to a minute, since Flower takes it to be online
     still; the pauses outlast that.
     """
 
@@ -131,17 +131,17 @@ class Keeper:
         self.running: dict[str, Service] = {}
         self.pause = {name: FIRST_PAUSE for name in starts}
         self.due = {name: 0.0 for name in starts}
-        for name in starts:
-            self.start(name)
+        try:
+            for name in starts:
+                self.start(name)
+        except BaseException:
+            self.close()
+            raise
 
     def start(self, name: str) -> None:
-        now = time.monotonic()
-        self.due[name] = now + self.pause[name]
+        self.due[name] = time.monotonic() + self.pause[name]
         self.pause[name] = min(2 * self.pause[name], LONGEST_PAUSE)
-        try:
-            self.running[name] = self.starts[name]()
-        except RuntimeError as error:
-            log.warning("%s", error)
+        self.running[name] = self.starts[name]()
 
     def look(self) -> None:
         """Start again what has ended; what has lasted starts fresh the next time."""
@@ -151,11 +151,13 @@ class Keeper:
             if service is not None and service.alive:
                 if now > self.due[name] + LONGEST_PAUSE:
                     self.pause[name] = FIRST_PAUSE
-            elif now >= self.due[name]:
-                if service is not None:
-                    log.warning("%s ended; starting it again.", name)
-                    service.kill()
-                self.start(name)
+            elif service is not None and now >= self.due[name]:
+                log.warning("The %s ended and is started again; it said: %s", name, service.tail(3))
+                service.kill()
+                try:
+                    self.start(name)
+                except RuntimeError as error:
+                    log.warning("%s", error)
 
     def run(self, stop: threading.Event) -> None:
         """Look after them until told to stop; then stop them."""

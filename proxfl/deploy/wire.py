@@ -92,7 +92,8 @@ def digest(data: bytes | memoryview) -> bytes:
 
 
 def payload_bytes(arrays: Arrays) -> int:
-    return sum(len(raw(value)) for value in arrays.values())
+    size = lambda value: len(value.encode()) if isinstance(value, str) else value.nbytes
+    return sum(map(size, arrays.values()))
 
 
 def encode(header: Header, settings: Arrays, payload: Arrays) -> bytes:
@@ -241,12 +242,9 @@ def brief(frame: bytes) -> Header:
     """The header of a message that may be broken further on, to address a refusal by."""
     if len(frame) < HEADER.size:
         return Header(REFUSAL, bytes(16), ANY_SITE)
-    _, _, kind, _, experiment, site, exchange, step, counted, round_ = HEADER.unpack_from(frame)[
-        :10
-    ]
-    return Header(
-        kind, experiment, site, max(step, 0), max(counted, NEVER), max(round_, 0), exchange
-    )
+    _, _, kind, _, tag, site, exchange, step, counted, turn, *_ = HEADER.unpack_from(frame)
+    place = max(step, 0), max(counted, NEVER), max(turn, 0), exchange
+    return Header(kind, tag, site, *place)
 
 
 def same_place(asked: Header, found: Header, who: str) -> None:

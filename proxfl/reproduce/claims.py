@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from proxfl.files import write_text
 
@@ -20,7 +20,7 @@ class Claim(NamedTuple):
     verdict: str
 
 
-def verdict(holds: bool, in_part: bool = False) -> str:
+def verdict(holds: Any, in_part: Any = False) -> str:
     return HOLDS if holds else IN_PART if in_part else FAILS
 
 

@@ -35,8 +35,9 @@ def late(frame: Frame, column: str) -> Frame:
 
 
 def reached(frame: Frame, level: float) -> Frame:
-    """Each seed's first round at or above an accuracy."""
-    return frame[frame["accuracy"] >= level].groupby("seed")["round"].min()
+    """Each seed's first round at or above an accuracy; infinite where it never got there."""
+    first = frame[frame["accuracy"] >= level].groupby("seed")["round"].min()
+    return first.reindex(sorted(frame["seed"].unique())).fillna(float("inf"))
 
 
 def claims(frame: Frame) -> list[Claim]:
@@ -61,6 +62,7 @@ def claims(frame: Frame) -> list[Claim]:
         f"{method} at theta = {theta:g}: {row.nonzeros:.0f} and accuracy {row.accuracy:.3f}"
         for (method, theta), row in table.iterrows()
     )
+    sparser = table.loc["FedDA"]["nonzeros"] < table.loc["Algorithm 1"]["nonzeros"]
     return [
         Claim(
             "MNIST: higher accuracy in fewer rounds",
@@ -75,8 +77,8 @@ def claims(frame: Frame) -> list[Claim]:
             "MNIST: the l1 penalty gives a sparse network",
             "Section 4.2 (theta = 1e-4, reported here with larger weights beside it)",
             "The loss is regularised by theta |x|_1.",
-            f"non-zeros at the end, of {parameters}, medians over tau and seeds: {at}. At the same "
-            "theta FedDA's model is the sparser one, as dual averaging is known to be",
+            f"non-zeros at the end, of {parameters}, medians over tau and seeds: {at}. FedDA's "
+            f"model is the sparser one at {int(sparser.sum())} of {len(sparser)} weights",
             verdict(bool(table["nonzeros"].min() < 0.5 * parameters), True),
         ),
     ]

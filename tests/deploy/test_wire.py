@@ -218,6 +218,19 @@ def test_a_site_that_goes_on_sending_nonsense_ends_the_run_with_its_fault_named(
         deployed(World(tmp_path, px.Decoupled(0.05)), 1, trouble)
 
 
+def test_a_reply_that_flower_itself_cannot_read_is_one_more_fault(tmp_path):
+    left = [ValueError("bad object")]
+
+    def trouble(way, site, message):
+        if (way, site, message.metadata.message_type) == ("up", "site-1", "train") and left:
+            raise left.pop()
+        return message
+
+    _, federation = deployed(World(tmp_path, px.Decoupled(0.05)), 2, trouble)
+    (fault,) = federation.ledger.faults
+    assert fault.sentence == "Flower cannot read its reply (ValueError)."
+
+
 def ask(world, frame):
     """What a site says to a message: the refusal's words, or the frame."""
     answer = wire.decode(world.worker(1).answer(frame))
