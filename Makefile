@@ -4,6 +4,7 @@ BIN := .venv/bin
 # Each stamp stands for an installed set of packages; it is remade only when what it pins changes.
 BASE := .venv/.base
 DEV := .venv/.dev
+DOCS := .venv/.docs
 
 .PHONY: demo test soak check format bench docs clean
 
@@ -17,19 +18,19 @@ soak: $(DEV)
 	$(BIN)/pytest -m soak tests/deploy
 
 check: $(DEV)
-	$(BIN)/ruff check proxfl tests benchmarks examples
-	$(BIN)/ruff format --check proxfl tests benchmarks examples
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/pytest -q tests/test_imports.py
 
 format: $(DEV)
-	$(BIN)/ruff check --fix proxfl tests benchmarks examples
-	$(BIN)/ruff format proxfl tests benchmarks examples
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks.run
 
-docs: $(DEV)
+docs: $(DOCS)
 	$(BIN)/mkdocs build --strict
 
 $(BASE): pyproject.toml constraints.txt
@@ -41,6 +42,10 @@ $(DEV): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@ $(BASE)
+
+$(DOCS): $(DEV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $@
 
 clean:
 	rm -rf .venv out site

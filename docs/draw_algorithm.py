@@ -1,4 +1,4 @@
-"""Draw a round of Algorithm 1: `python docs/draw_algorithm.py` writes docs/figures/algorithm.svg."""
+"""Draw a round of Algorithm 1 into docs/figures/algorithm.svg."""
 
 from pathlib import Path
 
@@ -47,7 +47,9 @@ def draw() -> Figure:
     arrow(ax, (0.58, 0.62), (0.81, 0.62), r"$x$", (0.695, 0.65), COLOURS[1])
     arrow(ax, (0.81, 0.4), (0.58, 0.4), r"$u_i$", (0.695, 0.43), COLOURS[3])
     ax.text(0.695, 0.51, "one vector\neach way", ha="center", va="center", color="0.35")
-    ax.text(0.03, 0.06, r"$R = \eta\,\eta_g\,\tau$,   $P(x, s)$: the proximal step of $g$", color="0.35")
+    ax.text(
+        0.03, 0.06, r"$R = \eta\,\eta_g\,\tau$,   $P(x, s)$: the proximal step of $g$", color="0.35"
+    )
     return figure
 
 

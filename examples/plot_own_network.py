@@ -1,6 +1,6 @@
 """A small network with a sparse first layer, trained over clients that differ.
 
-Any pytree of parameters and any differentiable loss will do; the penalty acts on the leaves you name.
+Any pytree of parameters and any differentiable loss will do; the penalty acts on the leaves named.
 """
 
 import jax.numpy as jnp

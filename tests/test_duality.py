@@ -1,5 +1,6 @@
 """The duality gap bounds how far an objective is from the least one, and closes at a solution."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -68,16 +69,15 @@ def rows(loss, seed=0):
 def test_balanced_slopes_have_mean_zero_and_finite_conjugates(loss):
     A, y = rows(loss)
     z = A[:, :K] if isinstance(loss, Softmax) else A[:, 0]
-    each = list(zip(jnp.asarray(z), jnp.asarray(y), strict=True))
-    slopes = [loss.slope(z, y) for z, y in each]
-    mean = jnp.mean(jnp.stack([excess(loss, u, y) for u, (_, y) in zip(slopes, each)]), axis=0)
+    y = jnp.asarray(y)
+    u = jax.vmap(loss.slope)(jnp.asarray(z), y)
+    mean = jnp.mean(jax.vmap(lambda u, y: excess(loss, u, y))(u, y), axis=0)
     by = balance(loss, mean)
-    moved = [balanced(loss, u, y, by) for u, (_, y) in zip(slopes, each)]
+    moved = jax.vmap(lambda u, y: balanced(loss, u, y, by))(u, y)
     np.testing.assert_allclose(np.mean(moved, axis=0), 0, atol=1e-15)
-    for u, (_, y) in zip(moved, each):
-        assert np.isfinite(conjugate(loss, u, y))
-        if isinstance(loss, Huber):
-            assert abs(u) <= loss.delta
+    assert np.isfinite(jax.vmap(lambda u, y: conjugate(loss, u, y))(moved, y)).all()
+    if isinstance(loss, Huber):
+        assert np.abs(moved).max() <= loss.delta
 
 
 def federation(loss, g, intercept=True):
@@ -111,7 +111,7 @@ KNOWN = {
 def test_the_gap_is_above_the_excess_and_closes(name):
     loss, g, intercept = KNOWN[name]
     sites, weights = federation(loss, g, intercept)
-    driver = Solver(sites, sites.problem, weights, Settings(tol=1e-11, accelerate=False))
+    driver = Solver(sites, sites.problem, weights, Settings(tol=1e-7, accelerate=False))
     seen = []
     best = solve(driver, watch=lambda state, records: seen.append(state.known.x))
     gaps = []
@@ -121,7 +121,7 @@ def test_the_gap_is_above_the_excess_and_closes(name):
         rounding = 1e-14 * abs(objective)
         assert gap is not None and gap >= objective - best.objective - rounding >= -2 * rounding
         gaps.append(gap)
-    assert gaps[-1] <= 1e-8 * max(gaps[0], abs(best.objective))
+    assert best.converged and gaps[-1] <= 1e-4 * gaps[0]
 
 
 def test_units_change_the_coordinates_and_not_the_gap():

@@ -4,6 +4,7 @@ Flower's processes start others, some in sessions of their own. Each service the
 into the environment its children inherit, and stopping it ends whatever still carries the mark.
 """
 
+import contextlib
 import logging
 import os
 import signal
@@ -21,6 +22,7 @@ from proxfl.deploy.private import private_folder
 log = logging.getLogger("proxfl.deploy")
 
 MARK = "PROXFL_SERVICE"
+KILL_SECONDS = 10.0  # a killed process is gone at once, unless it hangs in the system
 OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -72,21 +74,20 @@ class Service:
         """Ask it to end, then make it and all it started end."""
         if self.alive:
             self.process.terminate()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                pass
         self.kill()
 
     def kill(self) -> None:
         """As when the power goes: kill -9 for it and everything it started."""
         if self.alive:
             os.killpg(self.process.pid, signal.SIGKILL)
-        for pid in self.members():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        deadline = time.monotonic() + KILL_SECONDS
+        while (left := self.members()) and time.monotonic() < deadline:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
         self.process.wait()
 
     def members(self) -> list[int]:
@@ -122,8 +123,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
 class Keeper:
     """Keeps services running: one that ends is started again, after ever longer pauses.
 
-    One that cannot be started at all raises RuntimeError with its last words. A SuperNode that was killed is refused for up to a minute, since Flower takes it to be online
-    still; the pauses outlast that.
+    One that cannot be started to begin with raises RuntimeError with its last words. A SuperNode
+    that was killed is refused for up to a minute, since Flower takes it to be online still; the
+    pauses outlast that.
     """
 
     def __init__(self, starts: Mapping[str, Callable[[], Service]]):

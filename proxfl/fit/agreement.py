@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from proxfl.core import Regulariser
 from proxfl.losses import Coefficients, Huber, Linear, Logistic, Poisson, Softmax, Squared
 from proxfl.penalties import penalty, scalable
-from proxfl.points import Tree
+from proxfl.points import Point, Tree
 from proxfl.problem import Problem, client_weights
 from proxfl.spec import Spec
 from proxfl.tables import InputError, Table, encode_target, label_values, merge_labels
@@ -159,4 +161,10 @@ def problem_of(spec: Spec, agreement: Agreement) -> Problem:
     x0 = jnp.zeros(shape)
     if spec.intercept:
         x0 = Tree(Coefficients(x0, jnp.zeros(shape[1:])))
-    return Problem(g=g, x0=g.prox(x0, 1.0), loss=loss_of(spec), batch=spec.batch)
+    return Problem(g=g, x0=allowed(g, x0), loss=loss_of(spec), batch=spec.batch)
+
+
+@jax.jit
+def allowed(g: Regulariser, x: Point) -> Point:
+    """A point in the domain of g, near x."""
+    return g.prox(x, 1.0)

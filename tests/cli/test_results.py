@@ -78,7 +78,9 @@ def test_columns_are_found_by_name_and_holes_filled_as_in_training(home, tmp_pat
     assert (outcome.code, outcome.out) == (0, "")
     found = pd.read_csv(out)["prediction"]
     model = json.loads((home / "diabetes-result" / "model.json").read_text())
-    filled = table[model["features"]].fillna(dict(zip(model["features"], model["fill"])))
+    filled = table[model["features"]].fillna(
+        dict(zip(model["features"], model["fill"], strict=True))
+    )
     z = filled @ np.array(model["coef"]) + model["intercept"]
     np.testing.assert_allclose(found, np.exp(z), rtol=1e-12)
 

@@ -34,7 +34,9 @@ METHOD = px.Decoupled(0.05, 1.5, 4)
 
 
 def experiment(shard):
-    return Experiment(NAME, METHOD, cases.problem(), SEED, SITES, shard)
+    d = shard.examples[0].shape[-1]
+    problem = px.Problem(g=px.prox.L1(0.05), x0=np.zeros(d), loss=px.losses.Logistic())
+    return Experiment(NAME, METHOD, problem, SEED, SITES, shard)
 
 
 def worker(folder, site, samples):
@@ -65,9 +67,10 @@ def drive(grid, context):
     jax.config.update("jax_enable_x64", True)
     config = context.run_config
     out, rounds = Path(config["out"]), config["rounds"]
-    row = jax.ShapeDtypeStruct((1, cases.D), jnp.float64), jax.ShapeDtypeStruct((1,), jnp.float64)
-    number = lambda kind: jax.ShapeDtypeStruct((), kind)
-    setup = experiment(Shard(row, number(jnp.int32), number(jnp.float64)))
+    sites = data(out.parent)
+    real = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float64)
+    row = real(1, sites[0][0].shape[1]), real(1)
+    setup = experiment(Shard(row, jax.ShapeDtypeStruct((), jnp.int32), real()))
     algorithm, problem = setup.algorithm, setup.problem
     server, counted, standing = algorithm.init(problem.g, problem.x0)[0], -1, None
     if (out / "state.npz").exists():
@@ -81,7 +84,7 @@ def drive(grid, context):
     federation = FlowerFederation(
         grid, NAME, SITES, keys=keys, patience=patience, standing=standing
     )
-    federation.settle(setup, px.shards_of(data(out.parent), "samples").weight)
+    federation.settle(setup, px.shards_of(sites, "samples").weight)
     for r in range(counted + 1, rounds):
         begun = time.time()
         answers = federation.visit(algorithm, Call(r, r - 1, r, 0), server)

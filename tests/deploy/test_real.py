@@ -12,6 +12,7 @@ import numpy as np
 import proxfl as px
 from proxfl.deploy import launch
 from proxfl.deploy.keys import make_server_keys, make_site_keys, public_key, public_keys
+from proxfl.files import write_text
 from tests import cases
 from tests.deploy import real
 from tests.deploy.real import METHOD, NAME, SEED, SITES, deployment
@@ -33,6 +34,13 @@ def status_of(request, authority):
     except urllib.error.HTTPError as error:
         with error:
             return error.code
+
+
+def send_code(app, marked):
+    """What a server could do that wants more than the algorithm gives it."""
+    write_text(app / "sent.py", f"open({str(marked)!r}, 'w').close()\napp = None\n")
+    project = (app / "pyproject.toml").read_text()
+    write_text(app / "pyproject.toml", project.replace("proxfl.deploy.client:app", "sent:app"))
 
 
 def modes(folder):
@@ -61,6 +69,8 @@ def test_keys_are_readable_by_their_owner_only_and_made_once(tmp_path):
 def test_a_real_deployment_gives_the_simulated_model_through_tls_keys_and_a_kill(tmp_path):
     rounds = 5
     with deployment(tmp_path) as there:
+        marked = tmp_path / "code sent by the server ran at a site"
+        send_code(there.app, marked)
         there.start()
         run = there.run(rounds=rounds)
 
@@ -98,6 +108,7 @@ def test_a_real_deployment_gives_the_simulated_model_through_tls_keys_and_a_kill
         private = modes(tmp_path / "south")
         assert private["worker.sock"] == 0o600 and private["keys/south.key"] == 0o600
         assert stat.S_IMODE((tmp_path / "south").stat().st_mode) == 0o700
+    assert not marked.exists()
     np.testing.assert_array_equal(found, straight(tmp_path, rounds))
     shards = px.shards_of(real.data(tmp_path), "samples")
     wanted = px.simulate(METHOD, cases.problem(), shards, rounds=rounds, seed=SEED)

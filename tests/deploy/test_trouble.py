@@ -123,13 +123,14 @@ def partial_reference(world, present, rounds):
     return server
 
 
-SOME = FAST._replace(quorum=4)
+SOME = FAST._replace(quorum=4, wait=4.0)  # long enough for a busy machine
 
 
 @pytest.mark.parametrize("how", ["offline", "reply lost"])
 def test_the_run_goes_on_without_a_site_and_takes_it_back(how, tmp_path):
     """Also when the site did its part and only the server never heard: it must not count it."""
-    world, gone = World(tmp_path, px.DecoupledPartial(0.05, 1.5, 4)), range(2, 5)
+    world, gone = World(tmp_path, px.DecoupledPartial(0.05, 1.5, 4)), range(2, 4)
+    wanted = partial_reference(world, lambda r, i: i != 1 or r not in gone, ROUNDS)
     node = world.nodes[1]
 
     def watch(r, server, answers):
@@ -142,11 +143,10 @@ def test_the_run_goes_on_without_a_site_and_takes_it_back(how, tmp_path):
         return message
 
     server, federation = deployed(world, ROUNDS, trouble, watch, patience=SOME)
-    wanted = partial_reference(world, lambda r, i: i != 1 or r not in gone, ROUNDS)
     for a, b in zip(jax.tree.leaves(server), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-14)
     said = {fault.step: fault.sentence for fault in federation.ledger.faults}
-    assert said[2] == "It did not answer; going on without it." and said[5] == "It is back."
+    assert said[2] == "It did not answer; going on without it." and said[4] == "It is back."
 
 
 def test_below_the_quorum_the_run_waits_then_stops_and_can_be_resumed(tmp_path):
@@ -154,11 +154,11 @@ def test_below_the_quorum_the_run_waits_then_stops_and_can_be_resumed(tmp_path):
     straight, _ = deployed(World(tmp_path / "a", algorithm), 4)
     world = World(tmp_path / "b", algorithm)
     problem = jax.tree.map(jnp.asarray, world.problem)
-    federation = world.federation(patience=SOME._replace(deadline=0.3))
+    federation = world.federation(patience=SOME._replace(deadline=4.0))
     server = drive(federation, algorithm, problem, 2)
     standing = federation.standing_after(1)
     world.nodes[0].online = world.nodes[3].online = False
-    words = "Only 3 sites answered within 0 s where 4 are needed. Missing: site-0 .not connected.; "
+    words = "Only 3 sites answered within 4 s where 4 are needed. Missing: site-0 .not connected.; "
     with pytest.raises(TooFewSites, match=words):
         drive(federation, algorithm, problem, 4, server, start=2, step=2)
     world.nodes[0].online = world.nodes[3].online = True
@@ -168,8 +168,8 @@ def test_below_the_quorum_the_run_waits_then_stops_and_can_be_resumed(tmp_path):
 def test_a_method_that_needs_everyone_does_not_go_on_without_one(tmp_path):
     world = World(tmp_path, px.Decoupled(0.05, 1.5, 4))
     world.nodes[2].online = False
-    with pytest.raises(TooFewSites, match="Only 4 sites answered .* where 5 are needed"):
-        deployed(world, 1, patience=SOME._replace(deadline=0.2))
+    with pytest.raises(TooFewSites, match=r"where 5 are needed. Missing: .*site-2 \(not connected"):
+        deployed(world, 1, patience=SOME._replace(deadline=1.0))
 
 
 def test_a_round_that_overflows_reaches_the_driver_as_not_a_number_and_can_be_taken_back(tmp_path):

@@ -304,8 +304,8 @@ def test_with_keys_a_node_is_who_its_key_says_whatever_it_claims(tmp_path):
         node.key = keys[node.site]
     deployed(world, 2, keys=keys)
     world.nodes[1].key = b"stolen by nobody"
-    with pytest.raises(TooFewSites, match="Missing: site-1 .not connected."):
-        deployed(world, 3, keys=keys, patience=FAST._replace(deadline=0.2))
+    with pytest.raises(TooFewSites, match="site-1 .not connected."):
+        deployed(world, 3, keys=keys, patience=FAST._replace(deadline=1.0))
 
 
 MUTATIONS = 100_000

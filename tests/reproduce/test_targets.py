@@ -75,7 +75,7 @@ def test_the_network_claim_follows_the_data():
         for method, level in (("Algorithm 1", ours), ("FedDA", dual)):
             for tau in (5, 10):
                 for seed in range(3):
-                    for r in (0, 100, 200):
+                    for r in range(0, 201, 10):
                         accuracy = level * r / 200
                         rows.append(
                             dict(method=method, tau=tau, theta=1e-4, seed=seed, round=r)
@@ -84,8 +84,8 @@ def test_the_network_claim_follows_the_data():
         return pd.DataFrame(rows)
 
     name = "MNIST: higher accuracy in fewer rounds"
-    better = {c.name: c.verdict for c in network.claims(frame(0.99, 0.95))}
-    worse = {c.name: c.verdict for c in network.claims(frame(0.95, 0.99))}
+    better = {c.name: c.verdict for c in network.claims(frame(0.99, 0.8))}
+    worse = {c.name: c.verdict for c in network.claims(frame(0.8, 0.99))}
     assert better[name] == claims.HOLDS and worse[name] == claims.FAILS
 
 
