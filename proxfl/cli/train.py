@@ -1,10 +1,12 @@
 """`proxfl train SITES... --target COLUMN --loss LOSS`: a model with a certificate, and a report."""
 
 import argparse
+import math
 import re
 import shlex
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,9 +93,9 @@ def fresh(args: argparse.Namespace) -> Plan:
     return Plan(spec, folder, command)
 
 
-def unused(target: str) -> Path:
+def unused(target: str, command: str = "train") -> Path:
     """A folder that is not there yet, named after the target."""
-    name = "train-" + re.sub(r"[^\w.-]+", "-", target)
+    name = f"{command}-" + re.sub(r"[^\w.-]+", "-", target)
     number, folder = 1, Path("out", name)
     while folder.exists():
         number += 1
@@ -139,7 +141,8 @@ def carry_out(plan: Plan) -> bool:
                 if not done:
                     results.begin(plan.folder, job, plan.command)
                 done = record.round
-                report(done, note=f"optimality {record.optimality:.1e}")
+                known = not math.isnan(record.optimality)
+                report(done, note=f"optimality {record.optimality:.1e}" if known else "")
 
             fit = trained(job, plan, watch)
             results.write(plan.folder, fit, plan.command)
@@ -154,7 +157,7 @@ def carry_out(plan: Plan) -> bool:
 
 
 def trained(job: Any, plan: Plan, watch: Callable[[Any], None]) -> Any:
-    """The fit; a run that fails of itself leaves nothing behind."""
+    """The fit; a run that cannot be carried out leaves nothing behind."""
     from proxfl.fit import folder as results
     from proxfl.fit import train as fitting
 
@@ -162,7 +165,7 @@ def trained(job: Any, plan: Plan, watch: Callable[[Any], None]) -> Any:
         warnings.simplefilter("ignore", fitting.ConvergenceWarning)  # the summary says it
         try:
             return fitting.run(job, plan.folder / results.CHECKPOINT, watch)
-        except Exception:
+        except ValueError:
             if plan.fingerprints is None:
                 results.discard(plan.folder)
             raise
@@ -186,6 +189,9 @@ def on_sigterm() -> Iterator[None]:
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may choose
+        return
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield

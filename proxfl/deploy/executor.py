@@ -13,19 +13,31 @@ import time
 from pathlib import Path
 
 import httpx
-from flwr.app import Error, Message
+from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode, SubStatus
-from flwr.proto.runtime_pb2 import AcquireTaskRequest
+from flwr.common.serde import context_from_proto
+from flwr.proto.node_pb2 import Node
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    PullAppMessagesRequest,
+    PullTaskInputRequest,
+)
 from flwr.supercore.constant import TaskType
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+    make_confirm_message_received_fn_protobuf,
+    make_pull_object_fn_protobuf,
+)
+from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
 )
 from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.supernode.runtime.run_clientapp import push_message, push_task_output
 
 from proxfl.deploy.client import app as client
 
@@ -57,8 +69,11 @@ def serve(address: str, secret: Path, app: ClientApp = client) -> None:
                     answer(address, task.token, app)
                 else:
                     time.sleep(POLL_SECONDS)
-            except httpx.HTTPError as error:
+            except httpx.TransportError as error:
                 log.warning("The SuperNode at %s does not answer: %s", address, error)
+                time.sleep(DOWN_SECONDS)
+            except Exception:  # the border of the process: the server will ask again
+                log.exception("A task was lost")
                 time.sleep(DOWN_SECONDS)
 
 
@@ -68,7 +83,7 @@ def answer(address: str, token: str, app: ClientApp) -> None:
         alive = HeartbeatSender(make_task_heartbeat_fn_http(node))
         alive.start()
         try:
-            message, context, _, _ = pull_task_input(node)
+            message, context = take(node)
             try:
                 reply = app(message, context)
             except Exception as error:  # the border of the process: the server is told
@@ -82,6 +97,26 @@ def answer(address: str, token: str, app: ClientApp) -> None:
         finally:
             if alive.is_running:
                 alive.stop()
+
+
+def take(node: RuntimeHttpClient) -> tuple[Message, Context]:
+    """The message of a task and its context; the app that came with it stays unopened."""
+    given = node.PullTaskInput(PullTaskInputRequest())
+    TaskIdentity.task_id = given.task_id
+    TaskIdentity.run_id = given.run.run_id
+    TaskIdentity.node_id = given.context.node_id
+    context = context_from_proto(given.context)
+    (tree,) = node.PullMessages(PullAppMessagesRequest()).message_object_trees
+    where = (Node(node_id=context.node_id), context.run_id)
+    message = pull_and_inflate_object_from_tree(
+        tree,
+        make_pull_object_fn_protobuf(node.PullObject, *where),
+        make_confirm_message_received_fn_protobuf(node.ConfirmMessageReceived, *where),
+        return_type=Message,
+        initial_backoff=POLL_SECONDS,  # the SuperNode may still be receiving the rest of it
+    )
+    message.metadata.__dict__["_message_id"] = tree.object_id
+    return message, context
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ class Gather:
         read: Callable[[Frame], Any],
         everyone: bool,
     ) -> dict[str, Any]:
-        begun, step = time.monotonic(), next(iter(requests.values())).header.step
+        begun, step = time.monotonic(), wire.plain(next(iter(requests.values())).header.step)
         wanted = self.patience.quorum or len(self.roster.sites)
         quorum = len(requests) if everyone else min(wanted, len(requests))
         while True:
@@ -154,7 +154,8 @@ class Gather:
             if sent is not None and sent.node == node:
                 continue
             if sent is not None:
-                self.ledger.fault(request.header.step, site, "It restarted; asking it again.")
+                step = wire.plain(request.header.step)
+                self.ledger.fault(step, site, "It restarted; asking it again.")
             number, size = self.push(request.frame, node.number, request.header)
             if number:
                 self.sent[site] = Sent(number, node)
@@ -202,6 +203,7 @@ class Gather:
         kind: int,
         read: Callable[[Frame], Any],
     ) -> None:
+        step = wire.plain(request.header.step)
         try:
             data, size = opened(message)
             frame = decoded(data, kind)
@@ -210,13 +212,13 @@ class Gather:
             self.ledger.enter("up", site, request.kind, payload, len(data), size)
             if frame.header.kind == wire.DIVERGED:
                 self.answers[site] = Diverged(reason_in(frame))
-                self.ledger.fault(request.header.step, site, reason_in(frame))
+                self.ledger.fault(step, site, reason_in(frame))
             else:
                 self.answers[site] = read(frame)
         except BadMessage as error:
             if not isinstance(error, Passing):
                 self.faults[site, str(error)] += 1
-            self.ledger.fault(request.header.step, site, str(error))
+            self.ledger.fault(step, site, str(error))
             del self.sent[site]
             self.not_before[site] = time.monotonic() + self.patience.pause
 

@@ -8,6 +8,7 @@ question with its first answer.
 """
 
 import importlib
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,7 +43,9 @@ class FlowerFederation(Federation):
     """Sites behind a Flower `Grid`.
 
     `settle` says what the visits are about. `standing` is what a resumed run goes on from: the
-    last counted step of each site, as `standing_after` gave it to the checkpoint.
+    last counted step of each site, as `standing_after` gave it to the checkpoint. `epoch` orders
+    the lives of a server: sites take no more steps from an earlier one once a later one has asked,
+    so a server that was resumed too soon, elsewhere, cannot mix its steps with the new one's.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class FlowerFederation(Federation):
         ledger: Ledger | None = None,
         standing: Mapping[str, int] | None = None,
         cohort: int | None = None,
+        epoch: int | None = None,
     ):
         check_sites(sites)
         self.grid = grid
@@ -65,6 +69,7 @@ class FlowerFederation(Federation):
         self.patience = patience or Patience()
         self.ledger = ledger or Ledger()
         self.cohort = cohort
+        self.epoch = int(time.time()) if epoch is None else epoch
         self.standing = {site: wire.NEVER for site in sites} | dict(standing or {})
         self.answered: tuple[int, tuple[str, ...]] = (wire.NEVER, ())
         self.asked = 0
@@ -115,11 +120,14 @@ class FlowerFederation(Federation):
         made = {}
         for i in self.cohort_of(call):
             site = self.names[i]
-            place = (call.step, self.standing[site], call.round, call.exchange)
+            place = (self.numbered(call.step), self.standing[site], call.round, call.exchange)
             header = Header(wire.VISIT, self.tag, i, *place)
             frame = wire.encode(header, settings, payload)
             made[site] = Request(header, frame, wire.payload_bytes(payload), "round")
         return made
+
+    def numbered(self, step: int) -> int:
+        return (self.epoch << wire.STEP_BITS) + step
 
     def cohort_of(self, call: Call) -> list[int]:
         """The sites of a round: all, or as many as asked for, drawn as the simulator draws."""
@@ -136,7 +144,8 @@ class FlowerFederation(Federation):
         before the next visit: a site keeps what it needs to go back one round, not two.
         """
         step, sites = self.answered
-        return self.standing | ({site: step for site in sites} if step == counted else {})
+        since = {site: self.numbered(step) for site in sites} if step == counted else {}
+        return self.standing | since
 
     def gather(
         self,

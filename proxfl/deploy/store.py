@@ -16,7 +16,7 @@ import numpy as np
 from proxfl.deploy import wire
 from proxfl.deploy.private import private_folder
 from proxfl.deploy.trees import named_arrays, rebuild
-from proxfl.deploy.wire import BadMessage, Header
+from proxfl.deploy.wire import BadMessage, Header, plain
 from proxfl.files import whole
 
 SUFFIX = ".step"
@@ -46,13 +46,15 @@ class Store:
         return sorted(int(path.stem) for path in self.folder.glob(f"*{SUFFIX}"))
 
     def path(self, step: int) -> Path:
-        return self.folder / f"{step:012d}{SUFFIX}"
+        return self.folder / f"{step:020d}{SUFFIX}"
 
     def read(self, step: int) -> Step:
         try:
             frame = wire.decode(self.path(step).read_bytes(), finite=False)
         except BadMessage as error:
-            raise BadMessage(f"Site {self.site} cannot read its step {step}: {error}") from error
+            raise BadMessage(
+                f"Site {self.site} cannot read its step {plain(step)}: {error}"
+            ) from error
         request, reply = (array_bytes(frame.settings[name]) for name in ("request", "reply"))
         return Step(frame.header, request, reply, frame.payload)
 
@@ -63,13 +65,13 @@ class Store:
             return None
         if step not in steps:
             raise BadMessage(
-                f"Step {step} is a replay: site {self.site} has answered step {steps[-1]}; "
-                "resume, or start anew under another name."
+                f"Step {plain(step)} is a replay: site {self.site} has since answered step "
+                f"{plain(steps[-1])}; resume, or start anew under another name."
             )
         past = self.read(step)
         if past.request != wire.digest(request):
             raise BadMessage(
-                f"Site {self.site} has answered step {step} when asked otherwise; "
+                f"Site {self.site} has answered step {plain(step)} when asked otherwise; "
                 "ask again under a new step."
             )
         return past.reply
@@ -79,9 +81,9 @@ class Store:
         if header.counted == wire.NEVER:
             return first
         if header.counted not in self.steps():
-            kept = ", ".join(map(str, self.steps())) or "none"
+            kept = ", ".join(str(plain(step)) for step in self.steps()) or "none"
             raise BadMessage(
-                f"Site {self.site} has no state after step {header.counted} (it has {kept}); "
+                f"Site {self.site} has no state after step {plain(header.counted)} (it has {kept}); "
                 "its folder was lost, or the server resumed from an old checkpoint."
             )
         past = self.read(header.counted)

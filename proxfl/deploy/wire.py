@@ -30,6 +30,8 @@ IN_STEP = (VISIT, UPLINK, DIVERGED)  # the kinds that belong to a step of the al
 ANY_SITE = 2**32 - 1  # the server does not know yet which site it talks to
 NEVER = -1  # the step a client counts from before any of its replies entered the server's state
 
+STEP_BITS = 28  # a step's number within one life of the server; above it, when that life began
+
 TEXT = 0  # UTF-8, with its length in bytes as the only axis
 TYPES = {
     code: np.dtype(name)
@@ -85,6 +87,11 @@ class Slot(NamedTuple):
 def tag(experiment: str) -> bytes:
     """The name of an experiment, in the 16 bytes a header has for it."""
     return digest(experiment.encode())
+
+
+def plain(step: int) -> int:
+    """A step as people number it."""
+    return step % 2**STEP_BITS
 
 
 def digest(data: bytes | memoryview) -> bytes:
@@ -252,5 +259,5 @@ def same_place(asked: Header, found: Header, who: str) -> None:
     for field in ("experiment", "site", "step", "counted", "round", "exchange"):
         want, got = getattr(asked, field), getattr(found, field)
         if want != got:
-            want, got = (v.hex()[:8] if isinstance(v, bytes) else v for v in (want, got))
+            want, got = (v.hex()[:8] if isinstance(v, bytes) else plain(v) for v in (want, got))
             raise BadMessage(f"{who} answered for {field} {got}, but was asked for {want}.")

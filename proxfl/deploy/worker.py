@@ -72,7 +72,8 @@ class Worker:
             self.check_place(frame.header)
             reply = self.dispatch(frame, request)
             took = time.perf_counter() - begun
-            log.info("Site %s answered step %d in %.3f s", self.site, frame.header.step, took)
+            step = wire.plain(frame.header.step)
+            log.info("Site %s answered step %d in %.3f s", self.site, step, took)
             return reply
         except BadMessage as error:
             log.warning("Site %s refused a message: %s", self.site, error)
@@ -130,7 +131,7 @@ class Worker:
             store = self.store(len(shapes))
             before = store.answered(header, request)
             if before is not None:
-                log.info("Site %s repeats its answer to step %d", self.site, header.step)
+                log.info("Site %s repeats its answer", self.site)
                 return before
             state = store.recall(header, first_state(algorithm, experiment.problem))
             place = (header.round, header.exchange, self.here)

@@ -75,6 +75,7 @@ class Agreement:
     def from_dict(cls, held: Mapping[str, Any]) -> "Agreement":
         return cls(**{name: tuple(value) for name, value in held.items()})
 
+
 def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
     """One agreement from all sites' summaries; the sites' order is that of their names given."""
     sites = tuple(summaries)

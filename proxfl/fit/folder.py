@@ -152,12 +152,18 @@ def history_of(fit: Fit) -> list[dict[str, Any]]:
 
 def read(folder: Path) -> Told:
     """What the files of a finished run tell."""
-    path = folder / HISTORY
+    model, manifest, path = (
+        read_json(folder / MODEL),
+        read_json(folder / MANIFEST),
+        folder / HISTORY,
+    )
+    if not manifest["finished"]:
+        raise InputError(f"{folder}: the run is not finished; go on with it by train --resume.")
     try:
         history = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError):
         raise InputError(f"{path}: this cannot be read as a history; check the folder.") from None
-    return Told(read_json(folder / MODEL), read_json(folder / MANIFEST), history)
+    return Told(model, manifest, history)
 
 
 def read_model(path: Path) -> tuple[Model, dict[str, Any]]:

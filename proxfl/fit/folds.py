@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.fit.agreement import agree, prepare, problem_of, summarise
-from proxfl.fit.path import Path, Scene, empty_model, walk
+from proxfl.fit.path import RegularisationPath, Scene, empty_model, room, stacked, walk
 from proxfl.fit.train import settings_of
 from proxfl.losses import Linear, Logistic, Softmax, scores
 from proxfl.points import Point, Tree
 from proxfl.precision import precision
-from proxfl.problem import Problem, Shard, shards_of
+from proxfl.problem import Problem, Shard
 from proxfl.spec import Spec
 from proxfl.tables import InputError, Table
 from proxfl.tables.labels import CLASSIFIERS
@@ -85,7 +85,7 @@ def spread(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def cross_validate(
-    path: Path,
+    path: RegularisationPath,
     tables: Sequence[Table],
     folds: int = 5,
     by: str = "rows",
@@ -93,10 +93,10 @@ def cross_validate(
 ) -> Validation:
     """Score every weight of the path on rows that its models have not seen."""
     spec, dealt = path.spec, deal(path.spec, tables, folds, by)
-    capacity, losses, right, selected, rounds = max(t.rows for t in tables), [], [], [], []
+    losses, right, selected, rounds = [], [], [], []
     with precision(np.float64):
         for done, fold in enumerate(dealt):
-            seen, unseen = split(path, tables, fold, capacity)
+            seen, unseen = split(path, tables, fold)
             empty = empty_model(seen, spec, path.key, settings_of(spec))
             step = lambda k, done=done: watch(done * len(path.weights) + k)
             walked = walk(seen, spec, path.key, path.weights, empty, settings_of(spec), step)
@@ -151,14 +151,12 @@ def rows_of(table: Table, chosen: np.ndarray) -> Table:
     return replace(table, A=table.A[chosen], y=table.y[chosen])
 
 
-def split(
-    path: Path, tables: Sequence[Table], fold: Fold, capacity: int
-) -> tuple[Scene, Shard]:
+def split(path: RegularisationPath, tables: Sequence[Table], fold: Fold) -> tuple[Scene, Shard]:
     """The sites with the rows a fold trains on, and those with the rows it is scored on.
 
     All folds have shards of one shape, so that they share their programs.
     """
-    spec, full = path.spec, path.agreement
+    spec, full, capacity = path.spec, path.agreement, room(max(t.rows for t in tables))
     kept = [rows_of(table, ~out) for table, out in zip(tables, fold.out, strict=True)]
     told = {t.name: summarise(t, spec) | {"labels": full.classes} for t in kept if t.rows}
     if not told:
@@ -174,17 +172,7 @@ def split(
     return Scene(agreement, problem_of(spec, agreement), train), test
 
 
-def stacked(examples: list, weights: np.ndarray, capacity: int) -> Shard:
-    """Shards of so many rows each; a site without any has one row of zeros and no weight."""
-    A, y = next(example for example in examples if example is not None)
-    nothing = (np.zeros_like(A[:1]), np.zeros_like(y[:1]))
-    shards = shards_of([nothing if e is None else e for e in examples])
-    more = capacity - shards.examples[0].shape[1]
-    pad = lambda a: jnp.pad(a, [(0, 0), (0, more)] + [(0, 0)] * (a.ndim - 2), mode="edge")
-    return Shard(jax.tree.map(pad, shards.examples), shards.size, jnp.asarray(weights))
-
-
-def share(path: Path, fold: Fold) -> float:
+def share(path: RegularisationPath, fold: Fold) -> float:
     """The weight that the rows left out have in the full objective."""
     return float(np.array(path.agreement.weights) @ [out.mean() for out in fold.out])
 
@@ -224,7 +212,7 @@ def parts_in(x: Point, key: str) -> np.ndarray:
     return coef.reshape(len(coef), -1).any(axis=1)
 
 
-def part_names(path: Path) -> tuple[str, ...]:
+def part_names(path: RegularisationPath) -> tuple[str, ...]:
     features, targets = path.agreement.features, path.agreement.targets
     if path.key == "nuclear":
         return tuple(f"direction {k + 1}" for k in range(min(len(features), len(targets))))

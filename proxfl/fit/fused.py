@@ -66,9 +66,7 @@ def solve(
     static = {"tau": settings.local_steps, "accelerate": settings.accelerate}
     while True:
         left = settings.rounds - len(records)
-        run, log, found = take_rounds(
-            problem, shards, run, anew, settings.tol, left, key, **static
-        )
+        run, log, found = take_rounds(problem, shards, run, anew, settings.tol, left, key, **static)
         records += rows(log)
         if not records[0].counted and before is None:
             raise ValueError(

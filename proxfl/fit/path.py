@@ -7,8 +7,10 @@ all that the server knows of the loss stays true when only the penalty changes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from proxfl.fit.agreement import Agreement, agree, prepare, problem_of, summarise
@@ -36,7 +38,7 @@ class Scene(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Path:
+class RegularisationPath:
     """Models along one weight, all else as in the spec; arrays run along the weights first."""
 
     spec: Spec
@@ -72,7 +74,7 @@ def path(
     ratio: float = 1e-2,
     weights: Sequence[float] | None = None,
     watch: Callable[[int], None] = lambda done: None,
-) -> Path:
+) -> RegularisationPath:
     """The path along `key`, on a grid of weights down to `ratio` of the largest, or as given."""
     spec, settings = read_files(swept(spec, key)), settings_of(spec)
     with precision(np.float64):
@@ -82,7 +84,7 @@ def path(
             weights = grid(scene, spec, key, empty, points, ratio)
         walked = walk(scene, spec, key, weights, empty, settings, watch)
         traffic = round_bytes(scene.problem, scene.shards, settings)
-    return Path(
+    return RegularisationPath(
         spec=spec,
         key=key,
         agreement=scene.agreement,
@@ -110,8 +112,30 @@ def at(spec: Spec, key: str, weight: float) -> Spec:
 def agreed(spec: Spec, tables: Sequence[Table]) -> Scene:
     agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
     examples = [prepare(table, spec, agreement) for table in tables]
-    shards = shards_of(examples, list(agreement.weights))
+    capacity = room(max(table.rows for table in tables))
+    shards = stacked(examples, np.array(agreement.weights), capacity)
     return Scene(agreement, problem_of(spec, agreement), shards)
+
+
+def room(rows: int) -> int:
+    """Rows to make room for: data of about the same size then share their programs.
+
+    Up to 512 the next power of two, 64 at least, where compiling costs more than padding; beyond
+    it at most an eighth more.
+    """
+    power = max(64, 1 << (rows - 1).bit_length())
+    step = power // 16 if power > 512 else power
+    return -(-rows // step) * step
+
+
+def stacked(examples: Sequence[Any], weights: np.ndarray, capacity: int) -> Shard:
+    """Shards of so many rows each; a site without any has one row of zeros and no weight."""
+    A, y = next(example for example in examples if example is not None)
+    nothing = (np.zeros_like(A[:1]), np.zeros_like(y[:1]))
+    shards = shards_of([nothing if e is None else e for e in examples])
+    more = capacity - shards.examples[0].shape[1]
+    pad = lambda a: jnp.pad(a, [(0, 0), (0, more)] + [(0, 0)] * (a.ndim - 2), mode="edge")
+    return Shard(jax.tree.map(pad, shards.examples), shards.size, jnp.asarray(weights))
 
 
 def under(scene: Scene, spec: Spec, key: str, weight: float) -> Problem:

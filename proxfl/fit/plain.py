@@ -87,14 +87,16 @@ class Plain(Driver):
             counted=jnp.asarray(counted),
         )
         eta, objective, optimality = step_of(algorithm), np.nan, np.nan
-        if not all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(server)):
+        sound = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(server))
+        if sound and (finished % EVERY == 0 or finished >= self.settings.rounds):
+            objective, distance, _ = self.certify(self.model(after))
+            optimality = distance / (float(state.scale) or 1.0)
+            sound = np.isfinite(objective) and np.isfinite(distance)
+        if not sound:
             raise InputError(
                 f"{self.name} diverged: after round {finished} its model is no longer finite; "
                 f"set an eta below {eta:.2g}."
             )
-        if finished % EVERY == 0 or finished >= self.settings.rounds:
-            objective, distance, _ = self.certify(self.model(after))
-            optimality = distance / (float(state.scale) or 1.0)
         return after, Record(finished, objective, optimality, eta, True)
 
 

@@ -1,5 +1,6 @@
 """A run's checkpoint: one file from which it goes on to the same bits."""
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +13,7 @@ import numpy as np
 from proxfl.checkpoint import load, save
 from proxfl.fit.driver import Driver, Record
 from proxfl.fit.local import LocalFederation, Traffic
+from proxfl.tables import InputError
 
 COLUMNS = {"round": int, "objective": float, "optimality": float, "eta": float, "counted": bool}
 
@@ -51,8 +53,11 @@ def store(path: Path, progress: Progress) -> None:
 def restore(path: Path, driver: Driver, federation: LocalFederation) -> Progress:
     """Where a run stopped; the sites get their states and their books back too."""
     fresh = driver.begin()
-    with np.load(path, allow_pickle=False) as held:
-        rounds = len(held["['records']['round']"])
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            rounds = len(held["['records']['round']"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"{path}: this is no checkpoint of a run; train anew.") from None
     like: dict[str, Any] = {
         "state": fresh,
         "clients": federation.recall(driver.algorithm(fresh), 0),

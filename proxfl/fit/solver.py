@@ -93,7 +93,7 @@ class Solver(Driver):
 
     def one_round(self, state: State) -> tuple[State, Record]:
         algorithm = self.algorithm(state)
-        g, step = self.problem.g, int(state.round) + 1
+        g, step, eta = self.problem.g, int(state.round) + 1, float(state.eta)
         down = broadcast(algorithm, g, state.server)
         call = Call(step=step, counted=int(state.counted), round=step - 1, exchange=0)
         answers = self.federation.visit(algorithm, call, down)
@@ -106,7 +106,9 @@ class Solver(Driver):
                 "The objective is not finite at the starting point; "
                 "check the data for huge values, or standardise the features."
             )
-        if not counted and self.settings.local_steps > 1 and call.counted == step - 1:
+        shorter = float(state.eta) < eta
+        # The first failure may only have undone the mixing; by the third, the gradient is exact.
+        if self.settings.local_steps > 1 and shorter and step - call.counted <= 2:
             state = self.retreat(state)
         scale = float(state.scale)
         optimality = residual / scale if scale > 0 else residual

@@ -10,104 +10,16 @@ import pytest
 from safetensors.numpy import load_file
 
 from proxfl.cli import options
-from proxfl.report import page
 from proxfl.spec import Spec
 from tests.cli import world
+from tests.cli.fits import CASES, arguments
 from tests.cli.objective import objective
 from tests.cli.world import proxfl
 
 FILES = {"manifest.json", "model.json", "model.safetensors", "history.jsonl", "report.html"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_drawing():
-    """Figures take longer than fits; tests/test_report_browser.py looks at them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "inline", lambda figure: "data:,")
-        yield
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """A folder of sites for each data set, and the files that options name."""
-    home = tmp_path_factory.mktemp("data")
-    world.write(home / "cancer", world.by_label(world.cancer()), 3)
-    world.write(home / "diabetes", world.diabetes(), 3)
-    world.write(home / "wine", world.by_label(world.wine()), 3, "parquet")
-    world.write(home / "digits", world.digits(), 2, "npz")
-    world.write(home / "sparse", world.diabetes(), 3, "svm")
-    holes = world.diabetes()
-    holes.loc[[3, 200], "bmi"] = np.nan
-    world.write(home / "holes", holes, 3)
-    (home / "groups.csv").write_text(
-        "feature,group\nage,\nsex,body\nbmi,body\nbp,body\n"
-        + "".join(f"s{k},{'blood' if k < 4 else 'rest'}\n" for k in range(1, 7))
-    )
-    (home / "factors.csv").write_text("feature,weight\nage,2.5\nbmi,0\n")
-    return home
-
-
-# Data set, number of sites, and options; paths are in the folder of the data.
-CASES = {
-    "l1": ("cancer", "--target benign --loss logistic --l1 0.02 --standardise"),
-    "elastic net": (
-        "diabetes",
-        "--target progression --loss squared --l1 0.1 --l2 0.01 --feature-weights factors.csv "
-        "--weights uniform",
-    ),
-    "huber": (
-        "diabetes",
-        "--target progression --loss huber --huber-delta 20 --l1 0.05 --nonneg --no-precondition "
-        "--standardise --no-accelerate",
-    ),
-    "poisson": (
-        "holes",
-        "--target progression --loss poisson --box -1e0 inf --missing drop --no-accelerate",
-    ),
-    "simplex": (
-        "diabetes",
-        "--target progression --loss squared --simplex 300 --no-intercept --no-accelerate",
-    ),
-    "groups": (
-        "holes",
-        "--target progression --loss squared --group groups.csv --group-weight 2 --missing mean "
-        "--standardise --no-accelerate",
-    ),
-    "softmax": (
-        "wine",
-        "--target cultivar --loss softmax --group-weight 0.03 --local-steps 3 --standardise "
-        "--no-accelerate --tol 1e-5",
-    ),
-    "nuclear": (
-        "digits",
-        "--target digit --loss softmax --nuclear 0.02 --standardise --no-accelerate --tol 1e-4",
-    ),
-    "given steps": (
-        "sparse",
-        "--target y --loss squared --l1 0.5 --eta 0.2 --eta-g 2 --no-accelerate --seed 3",
-    ),
-}
 NOT_IN_CASES = {"--algorithm", "--batch", "--cohort", "--rounds", "--out"}  # tested below
-
-
-def arguments(data, name):
-    folder, told = CASES[name]
-    located = [str(data / word) if word.endswith(".csv") else word for word in told.split()]
-    return ["train", data / folder, *located]
-
-
-@pytest.fixture(scope="module")
-def fitted(data, tmp_path_factory):
-    """The outcome of each case, run once: by name, what it printed and its folder."""
-    done = {}
-
-    def fit(name):
-        if name not in done:
-            folder = tmp_path_factory.mktemp("fits") / name.replace(" ", "-")
-            done[name] = proxfl(*arguments(data, name), "--out", folder, "--json"), folder
-        return done[name]
-
-    return fit
 
 
 def read(path):
@@ -257,7 +169,6 @@ def test_rounds_used_up_are_said_and_more_may_follow(data, fitted, tmp_path):
     [
         "--algorithm proximal-gradient --l1 0.5",
         "--algorithm decoupled-partial --cohort 2 --batch 20 --local-steps 2 --l1 0.5",
-        "--algorithm fedavg --local-steps 2",
     ],
 )
 def test_other_methods_run_with_fixed_steps(data, tmp_path, told):

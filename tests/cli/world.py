@@ -4,12 +4,14 @@ import contextlib
 import io
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 from sklearn import datasets
 
 from proxfl.cli.main import main
+from proxfl.report import page
 
 
 class Outcome(NamedTuple):
@@ -18,9 +20,12 @@ class Outcome(NamedTuple):
     err: str
 
 
-def proxfl(*args) -> Outcome:
+def proxfl(*args, drawn: bool = False) -> Outcome:
+    """The command; figures of a report, which take longer than fits, only if `drawn`."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    inline = page.inline if drawn else lambda figure: "data:,"
+    quiet = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+    with quiet[0], quiet[1], mock.patch.object(page, "inline", inline):
         try:
             code = main([str(arg) for arg in args])
         except SystemExit as exit:

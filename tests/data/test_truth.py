@@ -176,7 +176,7 @@ def test_facts_hold_the_eigenvalues_a_step_size_needs():
         (group_sparse, {}, {"active": 5}, "between 0 and the 4 groups, got 5; "),
         (poisson, {"coef_shift": 50.0}, {}, "lower strength or the design's shifts."),
     ],
-    ids=str,
+    ids=lambda v: getattr(v, "__name__", repr(v)),
 )
 def test_bad_arguments_get_one_clear_sentence(make, design, bad, words):
     with pytest.raises(ValueError) as error:

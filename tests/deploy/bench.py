@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from proxfl.deploy import launch
-from proxfl.deploy.services import Service, environment
-from tests.deploy.real import SITES, Deployment, deployment
+from tests.deploy.real import SITES, deployment
 
 
 def big_data(folder, dimension, rows=50):
@@ -24,27 +23,13 @@ def big_data(folder, dimension, rows=50):
         np.savez(folder / f"{site}.npz", a=a, y=np.sign(rng.normal(size=rows)))
 
 
-def with_flowers_executor(there: Deployment, site: str) -> None:
-    """A site whose SuperNode starts Flower's executor, as `flower-supernode` does by default."""
-    folder, key = there.home(site), there.site_keys[site].private
-    there.keepers[site].close()
-    kept = there.keepers[site]
-    kept.running = {"worker": kept.starts["worker"]()}
-    config = f'site="{site}" folder="{folder}"'
-    command = [launch.tool("flower-supernode"), "--superlink", there.address]
-    command += ["--node-config", config, "--host", "127.0.0.1", "--port", str(launch.free_port())]
-    command += ["--root-certificates", str(there.authority)]
-    command += ["--auth-supernode-private-key", str(key)]
-    kept.running["supernode"] = Service("supernode", command, folder, environment(folder / "flwr"))
-
-
 def measure(dimension: int, rounds: int, own: bool) -> None:
     with deployment(Path(tempfile.mkdtemp(prefix="proxfl-bench-"))) as there:
         big_data(there.folder, dimension)
-        there.start()
-        if not own:
-            for site in SITES:
-                with_flowers_executor(there, site)
+        there.serve()
+        there.register()
+        for site in SITES:
+            there.join(site) if own else there.join_plainly(site)
         run = there.run(rounds=rounds)
         there.wait_for_round(rounds - 1, 600)
         time.sleep(3)

@@ -15,6 +15,7 @@ from proxfl.deploy import launch
 from proxfl.deploy.app import write_app
 from proxfl.deploy.experiment import Experiment
 from proxfl.deploy.keys import make_server_keys, make_site_keys, public_key
+from proxfl.deploy.services import Keeper, Service, environment
 from tests import cases
 
 NAME, SEED, SITES = "loopback", 5, ("north", "south", "west")
@@ -133,11 +134,24 @@ class Deployment:
             launch.register(self.server, self.site_keys[site].public, site)
 
     def join(self, site):
-        samples = str(self.folder / f"{site}.npz")
-        command = [sys.executable, "-m", "tests.deploy.real", str(self.home(site)), site, samples]
         key = self.site_keys[site].private if self.keys else None
-        where = (self.home(site), site, self.address, command, self.authority, key)
+        where = (self.home(site), site, self.address, self.program(site), self.authority, key)
         self.keepers[site] = launch.join(*where)
+
+    def program(self, site):
+        samples = str(self.folder / f"{site}.npz")
+        return [sys.executable, "-m", "tests.deploy.real", str(self.home(site)), site, samples]
+
+    def join_plainly(self, site):
+        """With Flower's own executor, which runs the app's ClientApp, a process per message."""
+        folder, config = self.home(site), f'site="{site}" folder="{self.home(site)}"'
+        command = [launch.tool("flower-supernode"), "--superlink", self.address]
+        command += ["--node-config", config, "--root-certificates", str(self.authority)]
+        command += ["--auth-supernode-private-key", str(self.site_keys[site].private)]
+        command += ["--host", "127.0.0.1", "--port", str(launch.free_port())]
+        start = lambda: Service("supernode", command, folder, environment(folder / "flwr"))
+        worker = lambda: launch.start_worker(folder, self.program(site))
+        self.keepers[site] = Keeper({"worker": worker, "supernode": start})
 
     def start(self):
         self.serve()

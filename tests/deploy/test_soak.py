@@ -69,6 +69,17 @@ def test_a_site_that_was_never_registered_by_key_also_comes_back(tmp_path, rng):
         check(there, tmp_path)
 
 
+def test_a_site_that_uses_flowers_own_executor_takes_part_like_the_others(tmp_path, rng):
+    with deployment(tmp_path) as there:
+        there.serve()
+        there.register()
+        there.join("north")
+        there.join("south")
+        there.join_plainly("west")
+        assert there.finish(there.run(rounds=ROUNDS), 300) == "finished:completed", there.logs()
+        check(there, tmp_path)
+
+
 def test_the_superlink_killed_the_run_is_resumed_from_its_checkpoint(tmp_path, rng):
     with deployment(tmp_path) as there:
         there.start()

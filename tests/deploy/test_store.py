@@ -59,7 +59,7 @@ def test_replays_other_requests_lost_states_and_wrong_rounds_are_refused(tmp_pat
     store = Store(tmp_path, TAG, "here")
     for step in (1, 2, 3):
         answer(store, step, step - 1 if step > 1 else NEVER)
-    with pytest.raises(BadMessage, match="Step 1 is a replay: site here has answered step 3"):
+    with pytest.raises(BadMessage, match="Step 1 is a replay: site here has since answered step 3"):
         store.answered(header(1, NEVER), b"request 1")
     with pytest.raises(BadMessage, match="has answered step 3 when asked otherwise"):
         store.answered(header(3, 2), b"another request 3")

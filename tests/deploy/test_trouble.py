@@ -79,9 +79,23 @@ def test_a_server_that_resumes_from_its_checkpoint_ends_where_it_would_have(tmp_
         server = drive(federation, algorithm, problem, 3)
         standing = federation.standing_after(3 * per_round - 1)
         drive(federation, algorithm, problem, 4, server, start=3, step=3 * per_round)
-        resumed = world.federation(standing=standing)
-        end = drive(resumed, algorithm, problem, ROUNDS, server, start=3, step=3 * per_round)
-        same(end, straight)
+        for epoch in (0, 1, 2):  # in the same life of the server as far as sites can tell, or not
+            resumed = world.federation(standing=standing, epoch=epoch)
+            half = drive(resumed, algorithm, problem, 4, server, start=3, step=3 * per_round)
+        same(drive(resumed, algorithm, problem, ROUNDS, half, 4, 4 * per_round), straight)
+
+
+def test_a_server_that_was_replaced_cannot_go_on_beside_the_new_one(tmp_path):
+    algorithm = px.Decoupled(0.05, 1.5, 4)
+    world = World(tmp_path, algorithm)
+    problem = jax.tree.map(jnp.asarray, world.problem)
+    old = world.federation()
+    server = drive(old, algorithm, problem, 2)
+    new = world.federation(standing=old.standing_after(1), epoch=7)
+    slower = px.Decoupled(0.01, 1.5, 4)  # and may be told to use other steps
+    drive(new, slower, problem, 4, server, start=2, step=2)
+    with pytest.raises(TooFewSites, match=r"Step 2 is a replay: site site-\d has since answered"):
+        drive(old, algorithm, problem, 3, server, start=2, step=2)
 
 
 def test_a_server_that_forgot_two_rounds_is_refused_in_a_sentence(tmp_path):
@@ -92,7 +106,7 @@ def test_a_server_that_forgot_two_rounds_is_refused_in_a_sentence(tmp_path):
     server = drive(federation, algorithm, problem, 2)
     standing = federation.standing_after(1)
     drive(federation, algorithm, problem, 5, server, start=2, step=2)
-    with pytest.raises(TooFewSites, match=r"is a replay: site site-\d has answered step 4"):
+    with pytest.raises(TooFewSites, match=r"is a replay: site site-\d has since answered step 4"):
         drive(world.federation(standing=standing), algorithm, problem, 3, server, 2, 2)
     with pytest.raises(TooFewSites, match="no state after step 1 .it has 3, 4.; its folder"):
         drive_from(world.federation(standing=standing), algorithm, server, Call(9, 1, 9, 0))

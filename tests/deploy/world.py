@@ -57,9 +57,10 @@ class World:
         mine, folder = self.experiment(shard), self.folder / self.sites[i]
         return Worker(self.name, self.sites, self.sites[i], folder, lambda: mine, self.tasks)
 
-    def federation(self, trouble=no_trouble, patience=FAST, **options) -> FlowerFederation:
+    def federation(self, trouble=no_trouble, patience=FAST, epoch=0, **options):
         grid = LocalGrid(self.nodes, trouble)
-        made = FlowerFederation(grid, self.name, self.sites, patience=patience, **options)
+        common = dict(patience=patience, epoch=epoch)
+        made = FlowerFederation(grid, self.name, self.sites, **common, **options)
         made.settle(self.experiment(stand_in(self.shards)), self.shards.weight)
         return made
 

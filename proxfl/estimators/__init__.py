@@ -1,0 +1,17 @@
+"""Estimators that follow scikit-learn's conventions; they need the extra `sklearn`.
+
+`fit(X, y, client_ids=...)` says to which client each row belongs (all to one, if left out), and
+`fit_sites([(X, y), ...])` takes one pair per site; the rest is as in scikit-learn.
+"""
+
+from proxfl.estimators.linear import FederatedGroupLasso as FederatedGroupLasso
+from proxfl.estimators.linear import FederatedGroupLassoCV as FederatedGroupLassoCV
+from proxfl.estimators.linear import FederatedLinearRegression as FederatedLinearRegression
+from proxfl.estimators.linear import FederatedLinearRegressionCV as FederatedLinearRegressionCV
+from proxfl.estimators.logistic import FederatedLogisticRegression as FederatedLogisticRegression
+from proxfl.estimators.logistic import (
+    FederatedLogisticRegressionCV as FederatedLogisticRegressionCV,
+)
+from proxfl.estimators.lowrank import FederatedLowRankRegression as FederatedLowRankRegression
+from proxfl.estimators.lowrank import FederatedLowRankRegressionCV as FederatedLowRankRegressionCV
+from proxfl.estimators.shared import ConvergenceWarning as ConvergenceWarning

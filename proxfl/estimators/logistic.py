@@ -1,0 +1,130 @@
+"""Classification: logistic loss for two classes, softmax for more."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from proxfl.estimators.shared import Chosen, Federated, Fixed, group_options
+
+
+class Logistic(ClassifierMixin, Federated):
+    """Classes from linear scores."""
+
+    classes_: Any
+
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]!r}; two or more are needed.")
+        return X, numbers.astype(np.float64)
+
+    def _loss(self) -> str:
+        return "logistic" if len(self.classes_) == 2 else "softmax"
+
+    def _keep(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self.coef_, self.intercept_ = np.atleast_2d(coef.T), np.atleast_1d(intercept)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """One score per row for two classes, positive for the second; else one per class."""
+        z = self._scores(X)
+        return z[:, 0] if z.shape[1] == 1 else z
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        z = self._scores(X)
+        z = np.column_stack([np.zeros(len(z)), z]) if z.shape[1] == 1 else z
+        z = z - z.max(axis=1, keepdims=True)
+        return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        z = self.decision_function(X)
+        return self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)]
+
+
+class FederatedLogisticRegression(Fixed, Logistic):
+    """Minimise mean_rows loss + l1 |coef|_1 + l2 / 2 |coef|^2 (+ groups), coef >= 0 if asked.
+
+    The loss is log(1 + exp(-y z)) for two classes and softmax cross-entropy for more. `groups`
+    holds a label per feature. The intercept is not penalised.
+    """
+
+    def __init__(
+        self,
+        l1=0.01,
+        l2=0.0,
+        *,
+        groups=None,
+        group_weight=0.0,
+        nonneg=False,
+        fit_intercept=True,
+        standardise=False,
+        site_weights="samples",
+        local_steps=1,
+        max_iter=10_000,
+        tol=1e-6,
+    ):
+        self.l1 = l1
+        self.l2 = l2
+        self.groups = groups
+        self.group_weight = group_weight
+        self.nonneg = nonneg
+        self.fit_intercept = fit_intercept
+        self.standardise = standardise
+        self.site_weights = site_weights
+        self.local_steps = local_steps
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _options(self) -> dict[str, Any]:
+        groups = group_options(self.groups, self.group_weight, self.n_features_in_)
+        return {"loss": self._loss(), "l1": self.l1, "l2": self.l2, "nonneg": self.nonneg} | groups
+
+
+class FederatedLogisticRegressionCV(Chosen, Logistic):
+    """Logistic regression whose l1 is chosen by federated cross-validation."""
+
+    def __init__(
+        self,
+        l2=0.0,
+        *,
+        points=50,
+        ratio=1e-2,
+        folds=5,
+        by="rows",
+        rule="1se",
+        nonneg=False,
+        fit_intercept=True,
+        standardise=False,
+        site_weights="samples",
+        local_steps=1,
+        max_iter=10_000,
+        tol=1e-6,
+        random_state=0,
+    ):
+        self.l2 = l2
+        self.points = points
+        self.ratio = ratio
+        self.folds = folds
+        self.by = by
+        self.rule = rule
+        self.nonneg = nonneg
+        self.fit_intercept = fit_intercept
+        self.standardise = standardise
+        self.site_weights = site_weights
+        self.local_steps = local_steps
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _key(self) -> str:
+        return "l1"
+
+    def _options(self) -> dict[str, Any]:
+        return {"loss": self._loss(), "l2": self.l2, "nonneg": self.nonneg}

@@ -1,0 +1,195 @@
+"""What estimators share: from arrays to sites, from parameters to a spec, and the two ways to fit.
+
+An estimator is one kind of target and loss, with weights that are `Fixed` or one that is `Chosen`.
+"""
+
+import abc
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from proxfl.fit.driver import Record
+from proxfl.fit.folds import RULES, cross_validate
+from proxfl.fit.fused import Solved, solve
+from proxfl.fit.model import Model
+from proxfl.fit.path import agreed, path
+from proxfl.fit.train import ConvergenceWarning as FitConvergenceWarning
+from proxfl.fit.train import settings_of
+from proxfl.precision import precision
+from proxfl.spec import Spec
+from proxfl.tables import Table
+
+
+class ConvergenceWarning(FitConvergenceWarning, SklearnConvergenceWarning):
+    """The rounds were used up before the certificate was met."""
+
+
+class Fitted(NamedTuple):
+    """A model of the features there are, and how it was solved for."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    solved: Solved
+
+
+class Federated(BaseEstimator, abc.ABC):
+    """A linear model of clients' data."""
+
+    n_features_in_: int
+    coef_: Any
+    intercept_: Any
+
+    @abc.abstractmethod
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Checked features and the target as numbers; learns what the target is like."""
+
+    @abc.abstractmethod
+    def _options(self) -> dict[str, Any]:
+        """Loss and penalty, as options of Spec."""
+
+    @abc.abstractmethod
+    def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted: ...
+
+    @abc.abstractmethod
+    def _keep(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        """Set `coef_` and `intercept_`, shaped as the kind of target asks."""
+
+    def fit(self, X: Any, y: Any, client_ids: Any = None) -> "Federated":
+        """Fit to rows of which each belongs to a client; without `client_ids`, all to one."""
+        X, y = self._read(X, y)
+        spec = Spec(target="y", **common_options(self), **self._options())
+        coef, intercept, solved = self._train(spec, sites(X, y, client_ids))
+        self._keep(coef, intercept)
+        self.n_iter_, self.history_ = len(solved.records), history(solved.records)
+        self.objective_, self.optimality_ = solved.objective, solved.optimality
+        self.converged_ = solved.converged
+        if not solved.converged:
+            sentence = (
+                f"Not converged after {self.n_iter_} rounds: optimality {self.optimality_:.2e} is "
+                f"above tol={spec.tol:.2e}; raise max_iter or tol."
+            )
+            warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def fit_sites(self, sites: Sequence[tuple[Any, Any]]) -> "Federated":
+        """Fit to one pair (X, y) per site."""
+        if not len(sites):
+            raise ValueError("There are no sites; give at least one pair (X, y).")
+        for X, y in sites:
+            check_consistent_length(X, y)
+        ids = np.repeat(np.arange(len(sites)), [len(y) for _, y in sites])
+        X, y = (np.concatenate([np.asarray(pair[k]) for pair in sites]) for k in (0, 1))
+        return self.fit(X, y, ids)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return X @ self.coef_.T + self.intercept_
+
+
+class Fixed(Federated):
+    """The weights of the penalty are parameters."""
+
+    def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted:
+        return trained(self, spec, tables)
+
+
+class Chosen(Federated):
+    """One weight is chosen along a path, by federated cross-validation, and the model refitted."""
+
+    @abc.abstractmethod
+    def _key(self) -> str:
+        """The weight that is chosen, by its name in Spec."""
+
+    def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted:
+        points, ratio, folds, by, rule, chance = parameters(self, CHOSEN)
+        if rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
+        seeded = replace(spec, seed=int(check_random_state(chance).randint(2**31 - 1)))
+        walked = path(seeded, tables, self._key(), points, ratio)
+        found = cross_validate(walked, tables, folds, by)
+        chosen = found.chosen(rule)
+        self.path_weights_, self.weight_ = walked.weights, float(walked.weights[chosen])
+        self.path_coef_ = np.moveaxis(walked.coef[:, : self.n_features_in_], 1, -1)
+        self.cv_losses_, self.cv_mean_, self.cv_error_ = found.losses, found.mean, found.error
+        self.cv_accuracy_ = found.accuracy
+        self.stability_ = found.stability[:, : self.n_features_in_]
+        return trained(self, walked.spec_at(chosen), tables)
+
+
+CHOSEN = ("points", "ratio", "folds", "by", "rule", "random_state")
+
+
+def parameters(estimator: Any, names: Sequence[str]) -> list[Any]:
+    return [getattr(estimator, name) for name in names]
+
+
+def trained(estimator: Federated, spec: Spec, tables: Sequence[Table]) -> Fitted:
+    with precision(np.float64):
+        scene = agreed(spec, tables)
+        solved = solve(scene.problem, scene.shards, settings_of(spec))
+    model = Model.of(spec.loss, scene.agreement, solved.x)
+    return Fitted(model.coef[: estimator.n_features_in_], model.intercept, solved)
+
+
+def common_options(estimator: Any) -> dict[str, Any]:
+    """The parameters that every estimator has, as options of Spec."""
+    names = {
+        "fit_intercept": "intercept",
+        "standardise": "standardise",
+        "site_weights": "weights",
+        "local_steps": "local_steps",
+        "max_iter": "rounds",
+        "tol": "tol",
+    }
+    return {option: getattr(estimator, name) for name, option in names.items()}
+
+
+def group_options(groups: Any, weight: float, features: int) -> dict[str, Any]:
+    """One label per feature as a table of groups; what stands for no feature is in no group."""
+    if groups is None:
+        return {"group_weight": weight}
+    labels = column_or_1d(np.asarray(groups))
+    if len(labels) != features:
+        raise ValueError(f"groups must hold {features} labels, one per feature, got {len(labels)}.")
+    none = {name: "" for name in names_of(room(features))}
+    return {"group_weight": weight, "group": none | dict(zip(names_of(features), map(str, labels)))}
+
+
+def names_of(features: int) -> list[str]:
+    return [f"x{j}" for j in range(features)]
+
+
+def room(features: int) -> int:
+    """Features to make room for, so that small models of different sizes share their programs."""
+    return max(32, 1 << (features - 1).bit_length()) if features <= 256 else features
+
+
+def sites(X: np.ndarray, y: np.ndarray, client_ids: Any) -> list[Table]:
+    """One table per client, in the order of their identifiers, with room for more features.
+
+    A feature that is zero everywhere keeps a coefficient of exactly zero under every penalty.
+    """
+    ids = np.zeros(len(X), int) if client_ids is None else column_or_1d(client_ids)
+    check_consistent_length(X, ids)
+    more = room(X.shape[1]) - X.shape[1]
+    A, features = np.pad(X, [(0, 0), (0, more)]), tuple(names_of(X.shape[1] + more))
+    table = lambda site, rows: Table(str(site), str(site), "y", features, A[rows], y[rows], "")
+    return [table(site, ids == site) for site in np.unique(ids)]
+
+
+def history(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """What each round showed, by column."""
+    return {name: np.array([getattr(r, name) for r in records]) for name in Record._fields}

@@ -1,0 +1,226 @@
+"""The folder of a path; each file in it is whole or not there at all.
+
+path.csv            one line per weight: the model's size, loss and rounds, its scores
+coefficients.csv    one line per weight and coefficient that is not zero
+folds.csv           one line per fold and weight
+stability.csv       the share of folds that select each feature at each weight
+figures/            PNG and SVG
+report.html         all of it, to read
+model/              the chosen model, refitted on all rows, in the files of `proxfl train`
+path.json           what was run and chosen; written last
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from proxfl.files import write_text
+from proxfl.fit import folder
+from proxfl.fit.folds import Validation
+from proxfl.fit.path import RegularisationPath
+from proxfl.fit.path_figures import figures, sizes
+from proxfl.fit.train import Fit
+from proxfl.report import plots
+from proxfl.report.page import Page
+from proxfl.report.told import count, size
+from proxfl.spec import describe
+
+SUMMARY, REPORT, CHOSEN = "path.json", "report.html", "model"
+
+
+class Found(NamedTuple):
+    """A path, its scores, and the model that a rule chose, refitted on all rows."""
+
+    path: RegularisationPath
+    validation: Validation
+    rule: str
+    fit: Fit
+
+    @property
+    def chosen(self) -> int:
+        return self.validation.chosen(self.rule)
+
+
+def write(where: Path, found: Found, command: str) -> None:
+    for name, frame in frames(found).items():
+        write_text(where / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+    drawn = figures(found.path, found.validation)
+    plots.save_figures(drawn, where / "figures")
+    report(found, drawn, command).write(where / REPORT)
+    folder.write(where / CHOSEN, found.fit, command)
+    folder.write_json(where / SUMMARY, summary(found, command))
+
+
+def frames(found: Found) -> dict[str, pd.DataFrame]:
+    path, validation = found.path, found.validation
+    return {
+        "path": along(path, validation),
+        "coefficients": coefficients(path),
+        "folds": pd.concat([fold_lines(path, validation, k) for k in range(len(validation.names))]),
+        "stability": pd.DataFrame(
+            validation.stability, index=path.weights, columns=list(validation.parts)
+        )
+        .rename_axis(index="weight", columns="part")
+        .stack()
+        .rename("share")
+        .reset_index(),
+    }
+
+
+def along(path: RegularisationPath, validation: Validation) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        "weight": path.weights,
+        "nonzeros": path.nonzeros,
+        "loss": path.loss,
+        "objective": path.objective,
+        "optimality": path.optimality,
+        "converged": path.converged,
+        "rounds": path.rounds,
+        "left_out_loss": validation.mean,
+        "left_out_error": validation.error,
+    }
+    if validation.accuracy is not None:
+        columns["left_out_accuracy"] = validation.accuracy
+    return pd.DataFrame(columns)
+
+
+def coefficients(path: RegularisationPath) -> pd.DataFrame:
+    lines = [
+        {"weight": weight} | entry
+        for weight, model in zip(path.weights, path.models, strict=True)
+        for entry in model.nonzeros()
+    ]
+    names = ["weight", "feature", *(["class"] if path.coef.ndim == 3 else []), "value"]
+    return pd.DataFrame(lines, columns=names)
+
+
+def fold_lines(path: RegularisationPath, validation: Validation, k: int) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        "fold": validation.names[k],
+        "share": validation.shares[k],
+        "weight": path.weights,
+        "loss": validation.losses[k],
+    }
+    if validation.accuracies is not None:
+        columns["accuracy"] = validation.accuracies[k]
+    return pd.DataFrame(columns | {"rounds": validation.rounds[k]})
+
+
+def summary(found: Found, command: str) -> dict[str, Any]:
+    path, validation, index = found.path, found.validation, found.chosen
+    up, down = path.round_bytes
+    rounds = int(path.first_rounds + path.rounds.sum())
+    return {
+        "format": "proxfl path 1",
+        "command": command,
+        "config": path.spec_at(index).to_dict(),
+        "key": path.key,
+        "by": validation.by,
+        "folds": list(validation.names),
+        "rule": found.rule,
+        "weight": float(path.weights[index]),
+        "weights": {rule: float(path.weights[validation.chosen(rule)]) for rule in ("min", "1se")},
+        "largest_weight": float(path.weights[0]),
+        "left_out_loss": float(validation.mean[index]),
+        "left_out_error": float(validation.error[index]),
+        "left_out_accuracy": None
+        if validation.accuracy is None
+        else float(validation.accuracy[index]),
+        "nonzeros": int(path.nonzeros[index]),
+        "all_converged": bool(path.converged.all()),
+        "path_rounds": rounds,
+        "fold_rounds": int(validation.rounds.sum()),
+        "path_bytes_up": rounds * up,
+        "path_bytes_down": rounds * down,
+        "versions": folder.versions(),
+    }
+
+
+def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
+    path, validation, told = found.path, found.validation, summary(found, command)
+    title = f"{path.spec.target}: the weight {path.key} of a {path.spec.loss} model"
+    page = Page(title, lead(found))
+    page.section("What was asked")
+    page.code(describe(path.spec_at(found.chosen)))
+    page.text(
+        f"{count(len(path.weights), 'weight')}, from the smallest that leaves an empty model, "
+        f"{path.weights[0]:.4g}, down to {path.weights[-1]:.4g}. {WAYS[validation.by]} Scores are "
+        "mean losses, weighted as in the objective; errors are standard errors between folds."
+    )
+    page.section("What was found")
+    page.figure(drawn["cross-validation"], CAPTIONS["cross-validation"])
+    choices(page, found)
+    page.figure(drawn["coefficients"], CAPTIONS["coefficients"])
+    page.figure(drawn["stability"], CAPTIONS["stability"])
+    chosen_parts(page, found)
+    page.section("What it cost")
+    page.facts(
+        {
+            "rounds of the path": f"{told['path_rounds']:,}",
+            "rounds of all folds": f"{told['fold_rounds']:,}",
+            "sent for the path, all sites": f"{size(told['path_bytes_up'])} up, "
+            f"{size(told['path_bytes_down'])} down",
+            "models within the tolerance": f"{int(path.converged.sum())} of {len(path.weights)}",
+        }
+    )
+    page.section("How to reproduce")
+    page.code(command)
+    page.facts(folder.versions() | {"seed": path.spec.seed})
+    return page
+
+
+WAYS = {
+    "rows": "Each site dealt its own rows to the folds.",
+    "sites": "Each site was left out once, and the others' model scored on its rows.",
+}
+CAPTIONS = {
+    "cross-validation": "The mean loss of rows left out, with one standard error; dotted where it "
+    "is least, dashed at the largest weight within one standard error of that.",
+    "coefficients": "The models along the path, from the empty one on the left.",
+    "stability": "How many of the folds select each feature at each weight.",
+}
+
+
+def lead(found: Found) -> str:
+    path, validation, index = found.path, found.validation, found.chosen
+    rule = {"min": "the least loss", "1se": "the rule of one standard error"}[found.rule]
+    text = (
+        f"By {rule}, {path.key} = {path.weights[index]:.4g}: {path.nonzeros[index]} of "
+        f"{path.coef[0].size} coefficients are not zero."
+    )
+    if validation.chosen("min") == len(path.weights) - 1:
+        text += " The loss is least at the end of the path; a smaller ratio would go on."
+    return text
+
+
+def choices(page: Page, found: Found) -> None:
+    path, validation = found.path, found.validation
+    rows = []
+    for rule, words in (("min", "least loss"), ("1se", "one standard error")):
+        i = validation.chosen(rule)
+        row = [words + (" (chosen)" if rule == found.rule else ""), float(path.weights[i])]
+        row += [int(sizes(path)[i]), float(validation.mean[i]), float(validation.error[i])]
+        row += [] if validation.accuracy is None else [float(validation.accuracy[i])]
+        rows.append(row)
+    accuracy = [] if validation.accuracy is None else ["accuracy"]
+    page.table(["rule", "weight", "size", "loss left out", "standard error", *accuracy], rows)
+
+
+def chosen_parts(page: Page, found: Found) -> None:
+    """What the chosen model holds, and in how many folds."""
+    validation, index = found.validation, found.chosen
+    shares = dict(zip(validation.parts, validation.stability[index], strict=True))
+    if found.path.key == "nuclear":
+        page.table(["part", "share of folds"], [[p, float(s)] for p, s in shares.items()])
+        return
+    entries = found.fit.model.nonzeros()[:500]
+    label = ["class"] if entries and "class" in entries[0] else []
+    page.table(
+        ["feature", *label, "coefficient", "share of folds"],
+        [
+            [e["feature"], *(str(e[key]) for key in label), e["value"], float(shares[e["feature"]])]
+            for e in entries
+        ],
+        "The chosen model, refitted on all rows: its report is model/report.html.",
+    )
