@@ -97,6 +97,8 @@ def test_a_certificate_met_means_the_least_objective(name, tau):
     settings = Settings(tol=1e-7, local_steps=tau, accelerate=tau == 1)
     solution = solve(solver(name, settings))
     assert solution.converged and solution.optimality <= 1e-7
+    counted = "".join("-x"[not record.counted] for record in solution.records)
+    assert "x" * 10 not in counted  # no step is halved on and on down a direction without descent
     least = reference(name)
     # The reference stops where rounding does; above it, the excess is of the order of optimality^2.
     assert abs(solution.objective - least) <= 1e-9 * abs(least)

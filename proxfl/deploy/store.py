@@ -82,8 +82,9 @@ class Store:
             return first
         if header.counted not in self.steps():
             kept = ", ".join(str(plain(step)) for step in self.steps()) or "none"
+            asked = plain(header.counted)
             raise BadMessage(
-                f"Site {self.site} has no state after step {plain(header.counted)} (it has {kept}); "
+                f"Site {self.site} has no state after step {asked} (it has {kept}); "
                 "its folder was lost, or the server resumed from an old checkpoint."
             )
         past = self.read(header.counted)

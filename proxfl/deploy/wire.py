@@ -91,7 +91,7 @@ def tag(experiment: str) -> bytes:
 
 def plain(step: int) -> int:
     """A step as people number it."""
-    return step % 2**STEP_BITS
+    return step % 2**STEP_BITS if step >= 0 else step
 
 
 def digest(data: bytes | memoryview) -> bytes:

@@ -4,16 +4,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
-from proxfl.estimators.shared import Chosen, Federated, Fixed, group_options, names_of
+from proxfl.estimators.shared import Chosen, Federated, Fixed, group_options, names_of, room
 
 
 class Linear(RegressorMixin, Federated):
     """The squared loss, half the squared error, of one target."""
 
     def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = self._checked(X, y, y_numeric=True)
         return X, y.astype(np.float64)
 
     def _keep(self, coef: np.ndarray, intercept: np.ndarray) -> None:
@@ -107,8 +106,10 @@ class FederatedLinearRegressionCV(Chosen, Linear):
 
 def whole_groups(groups: Any, weight: float, features: int) -> dict[str, Any]:
     """As `group_options`; without labels each feature is a group."""
-    labels = names_of(features) if groups is None else groups
-    return group_options(labels, weight, features)
+    if groups is not None:
+        return group_options(groups, weight, features)
+    every = names_of(room(features))
+    return {"group_weight": weight, "group": dict(zip(every, every, strict=True))}
 
 
 class FederatedGroupLasso(Fixed, Linear):

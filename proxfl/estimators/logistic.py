@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from proxfl.estimators.shared import Chosen, Federated, Fixed, group_options
 
@@ -16,7 +15,7 @@ class Logistic(ClassifierMixin, Federated):
     classes_: Any
 
     def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from proxfl.estimators.shared import Chosen, Federated, Fixed
 
@@ -12,7 +11,7 @@ from proxfl.estimators.shared import Chosen, Federated, Fixed
 class LowRank(RegressorMixin, Federated):
     """The squared loss summed over targets; a single target is a matrix of one column."""
 
-    _single: bool
+    _shape: tuple[int, ...]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -20,17 +19,17 @@ class LowRank(RegressorMixin, Federated):
         return tags
 
     def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
-        self._single, y = y.ndim == 1, y.reshape(len(y), -1).astype(np.float64)
+        X, y = self._checked(X, y, y_numeric=True, multi_output=True)
+        self._shape, y = y.shape[1:], y.reshape(len(y), -1).astype(np.float64)
         # The solver tells vectors from matrices by their targets: one target gets a second that
         # is zero everywhere, as are its coefficients, and with them what they add to the norm.
         return X, np.pad(y, [(0, 0), (0, 1)]) if y.shape[1] == 1 else y
 
     def _keep(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        if self._single:
-            self.coef_, self.intercept_ = coef[:, 0], float(intercept[0])
+        if self._shape:
+            self.coef_, self.intercept_ = coef[:, : self._shape[0]].T, intercept[: self._shape[0]]
         else:
-            self.coef_, self.intercept_ = coef.T, intercept
+            self.coef_, self.intercept_ = coef[:, 0], float(intercept[0])
 
     def predict(self, X: Any) -> np.ndarray:
         return self._scores(X)

@@ -50,6 +50,7 @@ class Federated(BaseEstimator, abc.ABC):
     n_features_in_: int
     coef_: Any
     intercept_: Any
+    _fewest_rows: int = 1
 
     @abc.abstractmethod
     def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -93,6 +94,11 @@ class Federated(BaseEstimator, abc.ABC):
         X, y = (np.concatenate([np.asarray(pair[k]) for pair in sites]) for k in (0, 1))
         return self.fit(X, y, ids)
 
+    def _checked(self, X: Any, y: Any, **demands: Any) -> tuple[np.ndarray, np.ndarray]:
+        return validate_data(
+            self, X, y, dtype=np.float64, ensure_min_samples=self._fewest_rows, **demands
+        )
+
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -108,6 +114,8 @@ class Fixed(Federated):
 
 class Chosen(Federated):
     """One weight is chosen along a path, by federated cross-validation, and the model refitted."""
+
+    _fewest_rows = 2
 
     @abc.abstractmethod
     def _key(self) -> str:
@@ -165,7 +173,8 @@ def group_options(groups: Any, weight: float, features: int) -> dict[str, Any]:
     if len(labels) != features:
         raise ValueError(f"groups must hold {features} labels, one per feature, got {len(labels)}.")
     none = {name: "" for name in names_of(room(features))}
-    return {"group_weight": weight, "group": none | dict(zip(names_of(features), map(str, labels)))}
+    named = dict(zip(names_of(features), map(str, labels), strict=True))
+    return {"group_weight": weight, "group": none | named}
 
 
 def names_of(features: int) -> list[str]:

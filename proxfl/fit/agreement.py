@@ -162,7 +162,9 @@ def problem_of(spec: Spec, agreement: Agreement) -> Problem:
     x0 = jnp.zeros(shape)
     if spec.intercept:
         x0 = Tree(Coefficients(x0, jnp.zeros(shape[1:])))
-    return Problem(g=g, x0=allowed(g, x0), loss=loss_of(spec), batch=spec.batch)
+    if spec.box is not None or spec.simplex:  # which may leave 0 out
+        x0 = allowed(g, x0)
+    return Problem(g=g, x0=x0, loss=loss_of(spec), batch=spec.batch)
 
 
 @jax.jit

@@ -152,11 +152,8 @@ def history_of(fit: Fit) -> list[dict[str, Any]]:
 
 def read(folder: Path) -> Told:
     """What the files of a finished run tell."""
-    model, manifest, path = (
-        read_json(folder / MODEL),
-        read_json(folder / MANIFEST),
-        folder / HISTORY,
-    )
+    path = folder / HISTORY
+    model, manifest = read_json(folder / MODEL), read_json(folder / MANIFEST)
     if not manifest["finished"]:
         raise InputError(f"{folder}: the run is not finished; go on with it by train --resume.")
     try:

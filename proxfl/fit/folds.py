@@ -100,7 +100,7 @@ def cross_validate(
             empty = empty_model(seen, spec, path.key, settings_of(spec))
             step = lambda k, done=done: watch(done * len(path.weights) + k)
             walked = walk(seen, spec, path.key, path.weights, empty, settings_of(spec), step)
-            models = jax.tree.map(lambda *a: jnp.stack(a), *(solved.x for solved in walked))
+            models = jax.tree.map(lambda *a: np.stack(a), *(solved.x for solved in walked))
             loss, hits = left_out(seen.problem, unseen, models)
             losses.append(np.asarray(loss))
             right.append(np.asarray(hits))

@@ -167,5 +167,5 @@ def rows(log: Log) -> list[Record]:
 def round_bytes(problem: Problem, shards: Shard, settings: Settings) -> tuple[int, int]:
     """What all sites together send up and get down in one round."""
     (exchange,) = messages(algorithm_for(settings, 1.0, 1.0), problem, shards)
-    sites = int(jnp.sum(shards.weight > 0))
+    sites = int(np.count_nonzero(shards.weight))
     return sites * message_bytes(exchange.up), sites * message_bytes(exchange.down)

@@ -21,7 +21,7 @@ from proxfl.fit.train import settings_of
 from proxfl.penalties import largest_useful_weight, penalty, read_files
 from proxfl.points import Tree
 from proxfl.precision import precision
-from proxfl.problem import Problem, Shard, shards_of
+from proxfl.problem import Problem, Shard
 from proxfl.spec import Spec
 from proxfl.tables import InputError, Table
 
@@ -120,22 +120,27 @@ def agreed(spec: Spec, tables: Sequence[Table]) -> Scene:
 def room(rows: int) -> int:
     """Rows to make room for: data of about the same size then share their programs.
 
-    Up to 512 the next power of two, 64 at least, where compiling costs more than padding; beyond
+    Up to 1024 the next power of two, 256 at least, where compiling costs more than padding; beyond
     it at most an eighth more.
     """
-    power = max(64, 1 << (rows - 1).bit_length())
-    step = power // 16 if power > 512 else power
+    power = max(256, 1 << (rows - 1).bit_length())
+    step = power // 16 if power > 1024 else power
     return -(-rows // step) * step
 
 
 def stacked(examples: Sequence[Any], weights: np.ndarray, capacity: int) -> Shard:
-    """Shards of so many rows each; a site without any has one row of zeros and no weight."""
-    A, y = next(example for example in examples if example is not None)
-    nothing = (np.zeros_like(A[:1]), np.zeros_like(y[:1]))
-    shards = shards_of([nothing if e is None else e for e in examples])
-    more = capacity - shards.examples[0].shape[1]
-    pad = lambda a: jnp.pad(a, [(0, 0), (0, more)] + [(0, 0)] * (a.ndim - 2), mode="edge")
-    return Shard(jax.tree.map(pad, shards.examples), shards.size, jnp.asarray(weights))
+    """Shards of so many rows each, zeros after the last; a site without rows has no weight."""
+    held = next(example for example in examples if example is not None)
+    sizes = np.array([1 if e is None else len(e[1]) for e in examples], np.int32)
+
+    def stack(part: int) -> jax.Array:
+        rows = np.zeros((len(examples), capacity, *held[part].shape[1:]), held[part].dtype)
+        for row, example in zip(rows, examples, strict=True):
+            if example is not None:
+                row[: len(example[part])] = example[part]
+        return jnp.asarray(rows)
+
+    return Shard((stack(0), stack(1)), jnp.asarray(sizes), jnp.asarray(weights))
 
 
 def under(scene: Scene, spec: Spec, key: str, weight: float) -> Problem:

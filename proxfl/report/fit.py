@@ -87,12 +87,12 @@ def scaled_note(told: Told) -> str:
 
 
 def single(made: Page, told: Told) -> None:
-    scale, rows = scales(told), []
-    for entry in told.model["nonzeros"][:MOST_ROWS]:
-        row = [entry["feature"], float(entry["value"])]
-        rows.append([*row, row[1] * scale[row[0]]] if told.spec.standardise else row)
-    columns = ["feature", "coefficient", *(["standardised"] if told.spec.standardise else [])]
-    made.table(columns, rows, caption(len(told.model["nonzeros"])))
+    scale, entries = scales(told), told.model["nonzeros"]
+    rows = [[e["feature"], e["value"], e["value"] * scale[e["feature"]]] for e in entries]
+    rows = sorted(rows, key=lambda row: -abs(row[2]))[:MOST_ROWS]
+    columns = ["feature", "coefficient", "standardised"]
+    shown = 3 if told.spec.standardise else 2
+    made.table(columns[:shown], [row[:shown] for row in rows], caption(len(entries)))
 
 
 def by_class(made: Page, told: Told) -> None:

@@ -8,7 +8,11 @@ import pytest
 import proxfl as px
 from proxfl.core import Algorithm, Reply, repeat
 from proxfl.deploy.experiment import formats
+from proxfl.deploy.local import inside_flower
 from proxfl.engine import message_bytes
+from proxfl.fit.driver import Settings, solve
+from proxfl.fit.local import LocalFederation
+from proxfl.fit.solver import Solver
 from proxfl.points import zeros_like
 from proxfl.pytree import count, positive, pytree
 from tests import cases
@@ -141,3 +145,24 @@ def test_a_drawn_cohort_is_the_one_the_simulator_draws(tmp_path):
     )
     for a, b in zip(jax.tree.leaves(server), jax.tree.leaves(wanted.run.server), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_training_over_sites_ends_where_training_over_arrays_ends_with_the_same_bytes(tmp_path):
+    """The solver changes steps between rounds and takes rounds back; sites must follow."""
+    problem, settings = jax.tree.map(jnp.asarray, cases.problem()), Settings(rounds=60, tol=1e-8)
+    shards = px.shards_of(cases.sites(), "samples")
+    weights = np.asarray(shards.weight)
+    near = LocalFederation(problem, shards, seed=SEED)
+    there = solve(Solver(near, problem, weights, settings))
+    method = Solver(near, problem, weights, settings).algorithm(there.state)
+    world = World(tmp_path, method, cases.problem())
+    far = world.federation()
+    with inside_flower():
+        here = solve(Solver(far, problem, weights, settings))
+    assert here.converged and len(here.records) == len(there.records)
+    assert not all(record.counted for record in here.records)
+    np.testing.assert_allclose(here.x, there.x, atol=1e-12)
+    assert (far.ledger.total("up").payload, far.ledger.total("down").payload) == (
+        near.bytes_up,
+        near.bytes_down,
+    )
