@@ -49,7 +49,7 @@ def penalty(
     """
     spec = read_files(spec)
     g = on_coefficients(spec, features, outputs)
-    if unit is not None and (unit != 1).any():
+    if unit is not None and rescaled(spec):
         g = in_units(spec, features, outputs, unit)
     return OnLeaves(g, ("coef",)) if spec.intercept else g
 
@@ -94,13 +94,14 @@ def chosen_parts(spec: Spec, features: Sequence[str], outputs: int) -> dict[str,
     return parts
 
 
-def scalable(spec: Spec) -> bool:
-    """Whether the penalty has a known prox when features have units of their own."""
-    return not spec.nuclear and not spec.simplex
+def rescaled(spec: Spec) -> bool:
+    """Whether features get units of their own, in which the penalty's prox must then be known."""
+    known = not spec.nuclear and not spec.simplex
+    return spec.precondition and not spec.standardise and known
 
 
 def in_units(spec: Spec, features: Sequence[str], outputs: int, unit: np.ndarray) -> Regulariser:
-    """The same penalty as a function of coefficients c / unit, for any `scalable` combination."""
+    """The same penalty as a function of coefficients c / unit, for any that may be `rescaled`."""
     plain, unit = chosen_parts(spec, features, outputs), repeated(unit, outputs)
     curve = spec.l2 * unit**2
     parts: list[Directional] = []

@@ -19,7 +19,7 @@ import numpy as np
 
 from proxfl.core import Regulariser
 from proxfl.losses import Coefficients, Huber, Linear, Logistic, Poisson, Softmax, Squared
-from proxfl.penalties import penalty, scalable
+from proxfl.penalties import penalty, rescaled
 from proxfl.points import Point, Tree
 from proxfl.problem import Problem, client_weights
 from proxfl.spec import Spec
@@ -98,7 +98,7 @@ def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
             centre = mean  # without an intercept, moving the features would change the model itself
         if spec.standardise:
             scale = spread
-        elif spec.precondition and scalable(spec):
+        elif rescaled(spec):
             scale = spread if spec.intercept else np.hypot(mean, spread)
             unit = 1 / scale
     targets = classes if spec.loss == "softmax" else names(spec.target, int(first["targets"]))

@@ -14,11 +14,13 @@ from proxfl.fit.local import LocalFederation
 from tests.cli import world
 from tests.cli.world import proxfl
 
-# The command line, with checkpoints more often than people need them.
+# The command line, with checkpoints more often than people need them, and without figures.
 PROGRAM = """
 import sys
 from proxfl.fit import train
+from proxfl.report import page
 train.CHECKPOINT_SECONDS = 0.1
+page.inline = lambda figure: "data:,"
 from proxfl.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
