@@ -23,7 +23,7 @@ LAYERS = [
     ["sweep", "problems"],
     ["report"],
     ["fit"],
-    ["reproduce", "league", "deploy"],
+    ["reproduce", "league", "deploy", "estimators"],
     ["cli"],
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

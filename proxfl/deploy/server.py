@@ -92,12 +92,14 @@ class FlowerFederation(Federation):
             header = Header(wire.TASK, self.tag, i, step=self.asked)
             frame = wire.encode(header, settings, question)
             requests[site] = Request(header, frame, wire.payload_bytes(question), task)
-        setup = self.experiment
-        kind, point = (np.float64, 0.0) if setup is None else (setup.kind, setup.problem.x0)
-        with precision(kind):
-            read = lambda frame: points_from_wire(frame.payload, point)
-            found = self.gather(requests, wire.ANSWER, read, everyone=True)
+        found = self.gather(requests, wire.ANSWER, self.read_answer, everyone=True)
         return {site: found[site] for site in self.names}
+
+    def read_answer(self, frame: Frame) -> dict[str, Any]:
+        if self.experiment is None:
+            return frame.payload
+        with precision(self.experiment.kind):
+            return points_from_wire(frame.payload, self.experiment.problem.x0)
 
     def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
         experiment = self.experiment

@@ -81,11 +81,11 @@ def points_from_wire(values: Mapping[str, Value], point: Any) -> dict[str, Any]:
     """The reverse: arrays whose names end like the leaves of `point` become such a tree again."""
     paths, structure = jax.tree_util.tree_flatten_with_path(point)
     ends = [jax.tree_util.keystr(path) for path, _ in paths]
-    left, found = dict(values), {}
+    left = {n: v if isinstance(v, str) else jnp.asarray(v) for n, v in values.items()}
+    found: dict[str, Any] = {}
     if ends != [""]:
         for name in [name for name in values if name.endswith(ends[0])]:
             base = name.removesuffix(ends[0])
             if all(base + end in left for end in ends):
-                leaves = [jnp.asarray(left.pop(base + end)) for end in ends]
-                found[base] = jax.tree.unflatten(structure, leaves)
+                found[base] = jax.tree.unflatten(structure, [left.pop(base + end) for end in ends])
     return found | left

@@ -108,7 +108,7 @@ class Worker:
         """A task: a summary of the shard, such as its loss at a point."""
         name = str(frame.settings.get("task"))
         if name in self.setup:
-            answer = points_to_wire(self.setup[name](points_from_wire(frame.payload, 0.0)))
+            answer = points_to_wire(self.setup[name](dict(frame.payload)))
         elif name in self.tasks:
             experiment = self.load()
             with precision(experiment.kind):
