@@ -71,7 +71,7 @@ def sweep(
             while done < rounds:
                 stride = min(every, rounds - done)
                 times = max(1, min(SLOTS, (rounds - done) // stride))
-                run, log, filled = step(method, problem, data, run, watch, times, stride, {})
+                run, log, filled = step(method, problem, data, run, watch, times, stride, True, {})
                 parts.append({k: blank(np.asarray(v), filled, times) for k, v in log.items()})
                 done += times * stride
                 report(done)
@@ -86,7 +86,7 @@ def sweep(
 
 def compiled(axes: tuple[Any, ...], watch_axis: Any, cohort: int | None):
     run = partial(advance, cohort=cohort, block=None)
-    return jax.jit(jax.vmap(run, in_axes=(*axes, 0, watch_axis, None, None, None)))
+    return jax.jit(jax.vmap(run, in_axes=(*axes, 0, watch_axis, None, None, None, None)))
 
 
 def first(given: Any) -> Any:

