@@ -1,14 +1,14 @@
 """A federation weighted by rows finds the model of trusted solvers on the pooled rows.
 
-Each problem is solved twice more than once: with sites made of labels in order, and of rows in
-order. The references are scikit-learn's coordinate descent and a conic interior-point solver.
+Each problem is solved for twice, with sites made of labels in order and of rows in order. The
+references are scikit-learn's coordinate descent and a conic interior-point solver.
 """
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn import datasets
-from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
+from sklearn.linear_model import ElasticNet, Lasso
 
 from proxfl.fit.fused import solve
 from proxfl.fit.model import Model
@@ -111,7 +111,8 @@ def by_coordinate_descent(spec, X, y):
 def by_interior_points(spec, X, y):
     """The same problem as a cone program, in standardised features for its numbers' sake."""
     spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
-    A, unit = (X - X.mean(axis=0)) / spread, np.ones(len(spread)) if spec.standardise else 1 / spread
+    A, unit = (X - X.mean(axis=0)) / spread, 1 / spread
+    unit = np.ones_like(spread) if spec.standardise else unit
     outputs = len(np.unique(y)) if spec.loss == "softmax" else 1
     u, b = cp.Variable((X.shape[1], outputs)), cp.Variable((1, outputs))
     z, coef = A @ u + np.ones((len(y), 1)) @ b, cp.multiply(unit[:, None], u)
@@ -120,7 +121,8 @@ def by_interior_points(spec, X, y):
     else:
         chosen = np.eye(outputs)[y.astype(int)]
         losses = cp.log_sum_exp(z, axis=1) - cp.sum(cp.multiply(chosen, z), axis=1)
-    F = cp.sum(losses) / len(y) + spec.l1 * cp.sum(cp.abs(coef)) + spec.l2 / 2 * cp.sum_squares(coef)
+    F = cp.sum(losses) / len(y) + spec.l1 * cp.sum(cp.abs(coef))
+    F += spec.l2 / 2 * cp.sum_squares(coef)
     F += spec.nuclear * cp.normNuc(coef) if spec.nuclear else 0
     for rows in groups_of(spec, X):
         F += spec.group_weight * np.sqrt(len(rows) * outputs) * cp.norm(cp.vec(coef[rows], "F"))
@@ -148,11 +150,11 @@ def test_the_federated_model_is_that_of_a_trusted_solver_on_the_pooled_rows(name
     for order in (np.argsort(y, kind="stable"), np.arange(len(y))):
         model, solved = federated(spec, X, y, order)
         found = objective(spec, X, y, model.coef, model.intercept)
-        print(name, len(solved.records), solved.optimality, found / least - 1, np.count_nonzero(model.coef))
         assert solved.converged
         assert found == pytest.approx(least, rel=1e-9, abs=0)
         assert found == pytest.approx(solved.objective, rel=1e-12)
         if not spec.nuclear:
             np.testing.assert_array_equal(model.coef != 0, support(X, trusted[0]))
         else:
-            assert np.linalg.matrix_rank(model.coef, 1e-8) == np.linalg.matrix_rank(trusted[0], 1e-5)
+            rank = np.linalg.matrix_rank
+            assert rank(model.coef, 1e-8) == rank(trusted[0], 1e-5)

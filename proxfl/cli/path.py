@@ -16,9 +16,9 @@ from proxfl.tables import InputError
 SWEPT = ("l1", "group_weight", "nuclear")
 
 EPILOG = """
-The weight of one penalty runs from the smallest that leaves an empty model down a grid. Every weight
-is scored on rows that were left out: each site deals its own rows to folds (--by rows), or each
-site is left out once (--by sites). The chosen model is refitted on all rows.
+The weight of one penalty runs from the smallest that leaves an empty model down a grid. Every
+weight is scored on rows that were left out: each site deals its own rows to folds (--by rows), or
+each site is left out once (--by sites). The chosen model is refitted on all rows.
 
 Results go to a folder: path.csv, coefficients.csv, folds.csv, stability.csv, figures, report.html,
 path.json, and model/ with the files of 'proxfl train'.

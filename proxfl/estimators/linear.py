@@ -23,10 +23,10 @@ class Linear(RegressorMixin, Federated):
 
 
 class FederatedLinearRegression(Fixed, Linear):
-    """Minimise mean_rows (z - y)^2 / 2 + l1 |coef|_1 + l2 / 2 |coef|^2 (+ groups), coef >= 0 if asked.
+    """Minimise mean_rows (z - y)^2 / 2 + l1 |coef|_1 + l2 / 2 |coef|^2 (+ groups).
 
-    `groups` holds a label per feature; group_weight times sqrt(size) is the weight of each
-    group's norm. The intercept is not penalised.
+    With `nonneg` also coef >= 0. `groups` holds a label per feature; group_weight times sqrt(size)
+    is the weight of each group's norm. The intercept is not penalised.
     """
 
     def __init__(

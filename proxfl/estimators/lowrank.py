@@ -36,7 +36,10 @@ class LowRank(RegressorMixin, Federated):
 
 
 class FederatedLowRankRegression(Fixed, LowRank):
-    """Minimise mean_rows |z - y|^2 / 2 + nuclear * (sum of singular values of coef) + l2/2 |coef|^2."""
+    """Minimise mean_rows |z - y|^2 / 2 + nuclear * |coef|_nuclear + l2 / 2 |coef|^2.
+
+    The nuclear norm is the sum of singular values.
+    """
 
     def __init__(
         self,

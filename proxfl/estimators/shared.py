@@ -95,9 +95,9 @@ class Federated(BaseEstimator, abc.ABC):
         return self.fit(X, y, ids)
 
     def _checked(self, X: Any, y: Any, **demands: Any) -> tuple[np.ndarray, np.ndarray]:
-        return validate_data(
-            self, X, y, dtype=np.float64, ensure_min_samples=self._fewest_rows, **demands
-        )
+        demands |= {"dtype": np.float64, "ensure_min_samples": self._fewest_rows}
+        checked: Any = validate_data(self, X, y, **demands)
+        return checked
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -12,7 +12,7 @@ w_i mean_rows loss, so that the mean over folds weighs every row as the full obj
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ import numpy as np
 from proxfl.fit.agreement import agree, prepare, problem_of, summarise
 from proxfl.fit.path import RegularisationPath, Scene, empty_model, room, stacked, walk
 from proxfl.fit.train import settings_of
-from proxfl.losses import Linear, Logistic, Softmax, scores
+from proxfl.losses import Logistic, Softmax, scores
 from proxfl.points import Point, Tree
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
@@ -194,7 +194,7 @@ def left_out(problem: Problem, shards: Shard, models: Point):
     return jax.lax.map(one_model, models)
 
 
-def hits(loss: Linear, z, y):
+def hits(loss: Any, z, y):
     """1 for each row that a classifier with these scores gets right, 0 for the others."""
     if isinstance(loss, Logistic):
         return ((z > 0) == (y > 0)).astype(z.dtype)
@@ -209,7 +209,7 @@ def parts_in(x: Point, key: str) -> np.ndarray:
     if key == "nuclear":
         values = np.linalg.svd(coef, compute_uv=False)
         return values > 1e-10 * max(values[0], np.finfo(float).tiny)
-    return coef.reshape(len(coef), -1).any(axis=1)
+    return np.asarray(coef.reshape(len(coef), -1).any(axis=1))
 
 
 def part_names(path: RegularisationPath) -> tuple[str, ...]:

@@ -102,11 +102,21 @@ def first_run(problem: Problem, shards: Shard, settings: Settings):
     return Run(state, start(algorithm, problem, shards).clients), mean
 
 
-class Log(NamedTuple):
-    """Records as columns, of which the first `length` rows are filled."""
+class Columns(NamedTuple):
+    """Records as arrays inside a program, field by field."""
 
-    length: Any
-    columns: Record
+    round: jax.Array
+    objective: jax.Array
+    optimality: jax.Array
+    eta: jax.Array
+    counted: jax.Array
+
+
+class Log(NamedTuple):
+    """Records, of which the first `length` rows are filled."""
+
+    length: jax.Array
+    columns: Columns
 
 
 @partial(jax.jit, static_argnames=("tau", "accelerate"))
@@ -126,7 +136,7 @@ def take_rounds(
         state, seen = learn(algorithm, g, state, received, info["loss"], tau)
         value, distance, counted = seen
         optimality = distance / jnp.where(state.scale > 0, state.scale, 1.0)
-        record = Record(state.round, value, optimality, state.eta, counted)
+        record = Columns(state.round, value, optimality, state.eta, counted)
         run = Run(state, choose(counted, after, clients))
         return run, write(log, record), counted & (optimality <= tol)
 
@@ -151,10 +161,10 @@ def certify(problem: Problem, shards: Shard, x: Point) -> Certificate:
 
 def empty_log() -> Log:
     numbers, flags = jnp.zeros(MOST), jnp.zeros(MOST, bool)
-    return Log(jnp.asarray(0), Record(jnp.zeros(MOST, int), numbers, numbers, numbers, flags))
+    return Log(jnp.asarray(0), Columns(jnp.zeros(MOST, int), numbers, numbers, numbers, flags))
 
 
-def write(log: Log, record: Record) -> Log:
+def write(log: Log, record: Columns) -> Log:
     put = lambda column, value: column.at[log.length].set(value)
     return Log(log.length + 1, jax.tree.map(put, log.columns, record))
 

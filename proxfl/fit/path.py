@@ -80,15 +80,14 @@ def path(
     with precision(np.float64):
         scene = agreed(spec, tables)
         empty = empty_model(scene, spec, key, settings)
-        if weights is None:
-            weights = grid(scene, spec, key, empty, points, ratio)
-        walked = walk(scene, spec, key, weights, empty, settings, watch)
+        along = grid(scene, spec, key, empty, points, ratio) if weights is None else weights
+        walked = walk(scene, spec, key, along, empty, settings, watch)
         traffic = round_bytes(scene.problem, scene.shards, settings)
     return RegularisationPath(
         spec=spec,
         key=key,
         agreement=scene.agreement,
-        weights=np.asarray(weights, float),
+        weights=np.asarray(along, float),
         models=[Model.of(spec.loss, scene.agreement, solved.x) for solved in walked],
         loss=np.array([solved.loss for solved in walked]),
         objective=np.array([solved.objective for solved in walked]),

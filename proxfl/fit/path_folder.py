@@ -13,6 +13,7 @@ path.json           what was run and chosen; written last
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from proxfl.files import write_text
@@ -58,13 +59,7 @@ def frames(found: Found) -> dict[str, pd.DataFrame]:
         "path": along(path, validation),
         "coefficients": coefficients(path),
         "folds": pd.concat([fold_lines(path, validation, k) for k in range(len(validation.names))]),
-        "stability": pd.DataFrame(
-            validation.stability, index=path.weights, columns=list(validation.parts)
-        )
-        .rename_axis(index="weight", columns="part")
-        .stack()
-        .rename("share")
-        .reset_index(),
+        "stability": stability(path, validation),
     }
 
 
@@ -93,6 +88,17 @@ def coefficients(path: RegularisationPath) -> pd.DataFrame:
     ]
     names = ["weight", "feature", *(["class"] if path.coef.ndim == 3 else []), "value"]
     return pd.DataFrame(lines, columns=names)
+
+
+def stability(path: RegularisationPath, validation: Validation) -> pd.DataFrame:
+    shares, parts = validation.stability, validation.parts
+    return pd.DataFrame(
+        {
+            "weight": np.repeat(path.weights, len(parts)),
+            "part": np.tile(parts, len(path.weights)),
+            "share": shares.ravel(),
+        }
+    )
 
 
 def fold_lines(path: RegularisationPath, validation: Validation, k: int) -> pd.DataFrame:
