@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from proxfl.federation import Call
+from proxfl.fit import fused
 from proxfl.fit.driver import Settings, solve
 from proxfl.fit.local import LocalFederation
 from proxfl.fit.solver import Solver
@@ -158,6 +159,29 @@ def test_the_order_of_rounds_and_pieces_does_not_matter():
         state, records = part.state, part.records
     assert records == whole.records
     np.testing.assert_array_equal(driver.model(state).params.coef, whole.x.params.coef)
+
+
+ALIKE = {
+    "one step": Settings(),
+    "local steps": Settings(local_steps=4, accelerate=False),
+    "local steps, too long": Settings(local_steps=4, eta=100.0, eta_g=1.0),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_rounds_in_one_program_are_those_taken_one_by_one(name):
+    """The same steps, failures and retreats; programs differ in their rounding alone."""
+    settings = dataclasses.replace(ALIKE[name], tol=1e-300, rounds=25)
+    driver = solver("logistic l1", settings)
+    one_by_one = solve(driver)
+    together = fused.solve(driver.problem, driver.federation.shards, settings)
+    retreats = driver.federation.ledger["evaluate"].exchanges - 1  # the certificate is one
+    assert (retreats > 0) == (settings.local_steps > 1)
+    assert [r.counted for r in together.records] == [r.counted for r in one_by_one.records]
+    for column in ("round", "eta", "objective", "optimality"):
+        found, wanted = ([getattr(r, column) for r in s.records] for s in (together, one_by_one))
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-12, err_msg=column)
+    assert together.objective == pytest.approx(one_by_one.objective, rel=1e-12)
 
 
 def test_numbers_that_are_not_finite_at_the_start_are_said():

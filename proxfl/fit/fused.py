@@ -15,7 +15,16 @@ import numpy as np
 
 from proxfl.engine import mean_over_clients, message_bytes, messages, round_key
 from proxfl.fit.driver import Record, Settings
-from proxfl.fit.solver import State, algorithm_for, carried_over, choose, first_state, learn
+from proxfl.fit.solver import (
+    State,
+    algorithm_for,
+    carried_over,
+    choose,
+    first_state,
+    learn,
+    lost,
+    retreat,
+)
 from proxfl.points import Point
 from proxfl.problem import Problem, Shard
 from proxfl.prox import Zero
@@ -133,12 +142,18 @@ def take_rounds(
         after, received, info = ask_clients(
             algorithm, problem, shards, clients, down, place, None, 0, None
         )
-        state, seen = learn(algorithm, g, state, received, info["loss"], tau)
+        before, (state, seen) = state, learn(algorithm, g, state, received, info["loss"], tau)
+        if tau > 1:
+            state = jax.lax.cond(lost(before, state), retreated, lambda state: state, state)
         value, distance, counted = seen
         optimality = distance / jnp.where(state.scale > 0, state.scale, 1.0)
         record = Columns(state.round, value, optimality, state.eta, counted)
         run = Run(state, choose(counted, after, clients))
         return run, write(log, record), counted & (optimality <= tol)
+
+    def retreated(state: State) -> State:
+        algorithm = algorithm_for(settings, state.eta, state.eta_g)
+        return retreat(algorithm, g, state, certify(problem, shards, state.known.x).gradient)
 
     def go_on(carry):
         _, log, met = carry

@@ -93,7 +93,7 @@ class Solver(Driver):
 
     def one_round(self, state: State) -> tuple[State, Record]:
         algorithm = self.algorithm(state)
-        g, step, eta = self.problem.g, int(state.round) + 1, float(state.eta)
+        g, step, before = self.problem.g, int(state.round) + 1, state
         down = broadcast(algorithm, g, state.server)
         call = Call(step=step, counted=int(state.counted), round=step - 1, exchange=0)
         answers = self.federation.visit(algorithm, call, down)
@@ -106,24 +106,13 @@ class Solver(Driver):
                 "The objective is not finite at the starting point; "
                 "check the data for huge values, or standardise the features."
             )
-        shorter = float(state.eta) < eta
-        # The first failure may only have undone the mixing; by the third, the gradient is exact.
-        if self.settings.local_steps > 1 and shorter and step - call.counted <= 2:
-            state = self.retreat(state)
+        if self.settings.local_steps > 1 and lost(before, state):
+            answers = self.federation.ask("evaluate", {"x": state.known.x})
+            gradient = weighted_mean(self.federation, self.weights, answers, "gradient")
+            state = retreat(self.algorithm(state), g, state, gradient)
         scale = float(state.scale)
         optimality = residual / scale if scale > 0 else residual
         return state, Record(step, objective, optimality, float(state.eta), bool(counted))
-
-    def retreat(self, state: State) -> State:
-        """After a failed round: the full gradient in place of a mean over local steps.
-
-        Down that mean there need be no descent, however short the step; down the gradient there is.
-        """
-        answers = self.federation.ask("evaluate", {"x": state.known.x})
-        gradient = weighted_mean(self.federation, self.weights, answers, "gradient")
-        known = Known(state.known.x, gradient, state.known.loss)
-        server = shortened(self.algorithm(state), self.problem.g, known)
-        return state._replace(server=server, known=known)
 
 
 def first_state(problem: Problem, settings: Settings, mean: Scalar, largest: Scalar) -> State:
@@ -178,10 +167,23 @@ def broadcast(algorithm, g: Regulariser, server):
     return algorithm.broadcast(g, server)
 
 
+def lost(before: State, after: State):
+    """Whether a round failed in a way that calls for the full gradient.
+
+    The first failure may only have undone the mixing; by the third, the gradient is exact.
+    """
+    return (after.eta < before.eta) & (after.round - before.counted <= 2)
+
+
 @jax.jit
-def shortened(algorithm, g: Regulariser, known: Known):
-    """The server one step down from what is known, with nothing to mix."""
-    return algorithm.init(g, known.x - algorithm.inner.eta_round * known.gradient)[0]
+def retreat(algorithm, g: Regulariser, state: State, gradient: Point) -> State:
+    """One step down the full gradient, in place of a mean over local steps; nothing is mixed.
+
+    Down that mean there need be no descent, however short the step; down the gradient there is.
+    """
+    known = Known(state.known.x, gradient, state.known.loss)
+    server = algorithm.init(g, known.x - algorithm.inner.eta_round * gradient)[0]
+    return state._replace(server=server, known=known)
 
 
 @partial(jax.jit, static_argnames="tau")
