@@ -42,6 +42,11 @@ class Federation(abc.ABC):
     def sites(self) -> tuple[str, ...]:
         """The sites' names, in the fixed order in which sums are taken."""
 
+    @property
+    def away(self) -> frozenset[str]:
+        """Sites that the last exchange went on without; a question to all would wait for them."""
+        return frozenset()
+
     @abc.abstractmethod
     def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Every site's answer to a named task of `proxfl.tasks`, by site."""

@@ -4,16 +4,22 @@ A SuperLink serves everyone at one port: the sites, its own processes, and the o
 registers sites and starts runs, whose code Flower then runs everywhere. Only the sites must prove
 who they are. So the SuperLink listens on its own machine alone, and the sites come in here, where
 the calls that sites make go through, each to be checked by the SuperLink, and nothing else does.
+
+A SuperNode that finds no message for it sleeps for three seconds, which would be most of a round.
+So the gate holds such a question back, looks again, and answers once there is a message.
 """
 
 import argparse
+import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import uvicorn
+from flwr.proto.fleet_pb2 import PullMessagesResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -23,7 +29,6 @@ FOR_SITES = (
     "activate-node",
     "deactivate-node",
     "send-node-heartbeat",
-    "pull-messages",
     "push-messages",
     "get-run",
     "get-fab",
@@ -34,6 +39,9 @@ FOR_SITES = (
 WITHOUT_KEYS = ("register-node", "unregister-node")  # sites nobody registered do it themselves
 LARGEST_BODY = 2**24  # Flower cuts arrays into objects of five megabytes
 SECONDS = 60.0
+PULL = "/v1/fleet/pull-messages"
+HOLD_SECONDS = 10.0  # a SuperNode gives up on an answer after thirty
+LOOKS = 10.0  # at the SuperLink, in a second, for all sites together
 BETWEEN_HOPS = {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "host"}
 
 
@@ -43,14 +51,15 @@ def application(superlink: str, authority: Path | None) -> Starlette:
     trust = True if authority is None else ssl.create_default_context(cafile=str(authority))
     client = httpx.AsyncClient(base_url=f"{scheme}://{superlink}", verify=trust, timeout=SECONDS)
 
+    held = 0  # questions held back now
+
     async def forward(request: Request) -> Response:
         if int(request.headers.get("content-length", LARGEST_BODY + 1)) > LARGEST_BODY:
             return PlainTextResponse("The request is too large, or hides its size.", 413)
         headers = [(k, v) for k, v in request.headers.items() if k not in BETWEEN_HOPS]
+        body = await request.body()
         try:
-            answer = await client.request(
-                request.method, request.url.path, content=await request.body(), headers=headers
-            )
+            answer = await client.post(request.url.path, content=body, headers=headers)
         except httpx.TransportError:
             return PlainTextResponse("The SuperLink does not answer.", 503)
         response = Response(answer.content, answer.status_code)
@@ -58,6 +67,21 @@ def application(superlink: str, authority: Path | None) -> Starlette:
             if name not in BETWEEN_HOPS | {"content-length", "content-encoding"}:
                 response.headers[name] = value
         return response
+
+    async def hold(request: Request) -> Response:
+        """The same, but an answer without a message waits for one."""
+        nonlocal held
+        held, until = held + 1, time.monotonic() + HOLD_SECONDS
+        try:
+            while True:
+                answer = await forward(request)
+                if time.monotonic() > until or not is_empty(answer):
+                    return answer
+                await asyncio.sleep(held / LOOKS)
+                if await request.is_disconnected():  # it would take a message to nobody
+                    return answer
+        finally:
+            held -= 1
 
     async def health(request: Request) -> Response:
         answer = await client.get("/health")
@@ -69,8 +93,16 @@ def application(superlink: str, authority: Path | None) -> Starlette:
             yield
 
     names = FOR_SITES if authority is not None else FOR_SITES + WITHOUT_KEYS
-    routes = [Route(f"/v1/fleet/{name}", forward, methods=["POST"]) for name in names]
+    routes = [Route(PULL, hold, methods=["POST"])]
+    routes += [Route(f"/v1/fleet/{name}", forward, methods=["POST"]) for name in names]
     return Starlette(routes=[*routes, Route("/health", health)], lifespan=lifespan)
+
+
+def is_empty(answer: Response) -> bool:
+    """Whether a site that asked for a message was told that there is none."""
+    if answer.status_code != 200:
+        return False
+    return not PullMessagesResponse.FromString(bytes(answer.body)).messages_list
 
 
 def main() -> None:

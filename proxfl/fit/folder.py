@@ -138,6 +138,7 @@ def manifest_of(fit: Fit, command: str) -> dict[str, Any]:
         "bytes_up": fit.bytes_up,
         "bytes_down": fit.bytes_down,
         "seconds": round(fit.seconds, 3),
+        **({} if fit.deployment is None else {"deployment": fit.deployment}),
     }
 
 

@@ -6,9 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from proxfl.federation import Federation
 from proxfl.fit import plain
 from proxfl.fit.agreement import Agreement, agree, prepare, problem_of, summarise
 from proxfl.fit.driver import Driver, Record, Settings, Solution, solve
@@ -19,7 +21,7 @@ from proxfl.fit.resume import Progress, restore, store
 from proxfl.fit.solver import Solver
 from proxfl.penalties import on_coefficients, read_files
 from proxfl.precision import precision
-from proxfl.problem import shards_of
+from proxfl.problem import Problem, shards_of
 from proxfl.spec import Spec
 from proxfl.tables import Table, read_sites
 
@@ -61,6 +63,7 @@ class Fit:
     bytes_up: int
     bytes_down: int
     seconds: float
+    deployment: dict[str, Any] | None = None  # what real sites did; none in one process
 
     @property
     def records(self) -> list[Record]:
@@ -98,18 +101,15 @@ def run(
     watch: Callable[[Record], None] = lambda record: None,
 ) -> Fit:
     spec, agreement, begun = job.spec, job.agreement, time.monotonic()
-    weights = np.array(agreement.weights)
     with precision(np.float64):
         problem = problem_of(spec, agreement)
         examples = [prepare(table, spec, agreement) for table in job.tables]
         shards = shards_of(examples, list(agreement.weights))
         federation = LocalFederation(problem, shards, agreement.sites, spec.seed, spec.cohort)
         federation.enter("agreement", *job.agreement_bytes)
-        driver = driver_of(spec, federation, weights)
+        driver = driver_of(spec, federation, problem, agreement)
         solution, traffic, earlier = drive(driver, federation, checkpoint, watch)
-        g = on_coefficients(spec, agreement.features, len(agreement.targets))
-        found, unit = (solution.x, solution.objective), np.array(agreement.unit)
-        gap = duality_gap(federation, problem.loss, g, weights, *found, unit)
+        gap = gap_of(spec, federation, problem, agreement, solution)
     if not solution.converged:
         warnings.warn(ConvergenceWarning(not_converged(spec, solution)), stacklevel=3)
     return Fit(
@@ -129,12 +129,25 @@ def run(
     )
 
 
-def driver_of(spec: Spec, federation: LocalFederation, weights: np.ndarray) -> Driver:
-    problem, settings = federation.problem, settings_of(spec)
+def driver_of(spec: Spec, federation: Federation, problem: Problem, agreement: Agreement) -> Driver:
+    settings, weights = settings_of(spec), np.array(agreement.weights)
     if not plain.applies(spec):
         return Solver(federation, problem, weights, settings)
-    plain.refuse_nonsense(spec, problem, federation.shards)
+    plain.refuse_nonsense(spec, problem, agreement.rows)
     return plain.Plain(federation, problem, weights, settings, spec.algorithm)
+
+
+def gap_of(
+    spec: Spec,
+    federation: Federation,
+    problem: Problem,
+    agreement: Agreement,
+    solution: Solution,
+) -> float | None:
+    g = on_coefficients(spec, agreement.features, len(agreement.targets))
+    weights, unit = np.array(agreement.weights), np.array(agreement.unit)
+    found = (solution.x, solution.objective)
+    return duality_gap(federation, problem.loss, g, weights, *found, unit)
 
 
 def settings_of(spec: Spec) -> Settings:

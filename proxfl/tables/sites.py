@@ -61,10 +61,18 @@ def read_sites(
     return align([read_site(file, target, missing) for file in files])
 
 
-def read_site(path: str | os.PathLike, target: str, missing: str = "refuse") -> Table:
-    """The table in one file; its name is that of the file, without what follows the last dot."""
+def read_site(
+    path: str | os.PathLike,
+    target: str,
+    missing: str = "refuse",
+    wanted: Sequence[str] | None = None,
+) -> Table:
+    """The table in one file; its name is that of the file, without what follows the last dot.
+
+    Features are all columns but the target, or only those wanted, in that order.
+    """
     path = Path(path)
-    columns, dropped = settle(path, target, read_columns(path, target), missing)
+    columns, dropped = settle(path, target, read_columns(path, target, wanted), missing)
     features, A, y, _ = columns
     return Table(path.stem, str(path), target, features, A, y, fingerprint(features, A, y), dropped)
 
