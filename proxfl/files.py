@@ -1,6 +1,7 @@
 """Files appear whole or not at all."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,23 @@ def current_umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it becomes `path`, which may not hold anything yet, once all is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        yield made
+        made.chmod(0o777 & ~current_umask())
+        if path.is_dir():
+            path.rmdir()
+        made.rename(path)
+    except BaseException:
+        shutil.rmtree(made)
+        raise
+    sync_folder(path.parent)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:

@@ -33,11 +33,9 @@ from proxfl.prox import (
 )
 from proxfl.prox.directional import Directional
 from proxfl.prox.units import Curve, Ellipsoids
-from proxfl.spec import Spec
+from proxfl.spec import SWEPT, Spec
 from proxfl.spec import describe as describe
 from proxfl.tables import InputError
-
-PATHS = ("l1", "group_weight", "nuclear")  # large enough, each leaves an empty model
 
 
 def penalty(
@@ -221,8 +219,8 @@ def largest_useful_weight(
     norm: over the features |gradient_j| / factor_j for l1, over the groups |gradient_k| /
     sqrt(size_k), or the largest singular value. It is 0 if the rest of the penalty does the same.
     """
-    if key not in PATHS:
-        raise InputError(f"a path runs along one of {', '.join(PATHS)}, got {key!r}; choose one.")
+    if key not in SWEPT:
+        raise InputError(f"a path runs along one of {', '.join(SWEPT)}, got {key!r}; choose one.")
     spec, outputs = read_files(spec), 1 if gradient.ndim == 1 else gradient.shape[1]
     parts = chosen_parts(replace(spec, **{key: 1.0}), features, outputs)
     if key == "nuclear":

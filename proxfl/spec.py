@@ -40,6 +40,7 @@ from proxfl.tables import InputError
 Number = float | int
 File = str | os.PathLike
 
+SWEPT = ("l1", "group_weight", "nuclear")  # large enough, each leaves an empty model
 LOSSES = ("logistic", "squared", "huber", "softmax", "poisson")
 
 
@@ -146,11 +147,20 @@ class Spec:
         return cls(**read)
 
     @classmethod
-    def from_toml(cls, path: str | os.PathLike, given: Mapping[str, Any] | None = None) -> "Spec":
-        """The options in a file; those `given` besides, as on a command line, win over it."""
+    def from_toml(
+        cls,
+        path: str | os.PathLike,
+        given: Mapping[str, Any] | None = None,
+        others: Sequence[str] = (),
+    ) -> "Spec":
+        """The options in a file; those `given` besides, as on a command line, win over it.
+
+        Keys among the `others` are not for the spec.
+        """
         path, given = Path(path), {key: canonical(key, v) for key, v in (given or {}).items()}
         try:
-            held = {key: canonical(key, v) for key, v in read_toml(path).items()}
+            found = read_toml(path)
+            held = {key: canonical(key, v) for key, v in found.items() if key not in others}
             held = {key: located(value, key, path.parent) for key, value in held.items()}
             return cls.from_dict({**held, **given})
         except InputError as error:
@@ -174,14 +184,18 @@ def known(key: str) -> dataclasses.Field:
 
 
 def canonical(key: str, value: Any) -> Any:
-    """The value as the option holds it, if the option takes it."""
-    field = known(key)
+    """The value as the option holds it, if there is one and it takes it."""
+    return read_option(known(key), value)
+
+
+def read_option(field: dataclasses.Field, value: Any) -> Any:
     rule: Rule = field.metadata["rule"]
     try:
         return rule.read(value)
     except (TypeError, ValueError):
         raise InputError(
-            f"key {key!r} must be {rule.words}, got {value!r}; it is {field.metadata['meaning']}."
+            f"key {field.name!r} must be {rule.words}, got {value!r}; it is "
+            f"{field.metadata['meaning']}."
         ) from None
 
 

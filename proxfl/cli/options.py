@@ -11,10 +11,22 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from proxfl.rules import FLAG, INTERVAL, NON_NEGATIVE, PATHS, POSITIVE, RADIUS, SEED, WHOLE
+from proxfl.rules import (
+    FLAG,
+    INTERVAL,
+    NON_NEGATIVE,
+    PATHS,
+    POSITIVE,
+    RADIUS,
+    SEED,
+    SEVERAL,
+    SHARE,
+    WHOLE,
+)
 from proxfl.spec import FORMULAS, Spec, describe
 
-NUMERIC = {rule.words for rule in (POSITIVE, NON_NEGATIVE, WHOLE, SEED, INTERVAL, RADIUS)}
+COUNTS = {rule.words for rule in (WHOLE, SEED, SEVERAL)}
+NUMERIC = COUNTS | {rule.words for rule in (POSITIVE, NON_NEGATIVE, INTERVAL, RADIUS, SHARE)}
 
 # The heading of a group of options, by the first of them in the order of Spec.
 HEADINGS = {"target": "data", "loss": "loss", "l1": "penalties", "algorithm": "method"}
@@ -42,7 +54,7 @@ def add_one(group: Any, field: dataclasses.Field) -> None:
         return
     how: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS, "help": told}
     if words in NUMERIC:
-        how |= {"type": number, "metavar": "N" if words in (WHOLE.words, SEED.words) else "X"}
+        how |= {"type": number, "metavar": "N" if words in COUNTS else "X"}
     if words == FLAG.words:
         how |= {"action": argparse.BooleanOptionalAction}
     elif words == INTERVAL.words:
@@ -75,9 +87,9 @@ def number(text: str) -> int | float | str:
     return text
 
 
-def given(args: argparse.Namespace) -> dict[str, Any]:
-    """The options on the command line, by their names in Spec."""
-    names = [field.name for field in dataclasses.fields(Spec)]
+def given(args: argparse.Namespace, kind: Any = Spec) -> dict[str, Any]:
+    """The options on the command line, by their names in Spec or another such class."""
+    names = [field.name for field in dataclasses.fields(kind)]
     return {name: value for name in names if (value := getattr(args, name, [])) != []}
 
 

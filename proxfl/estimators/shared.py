@@ -20,8 +20,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from proxfl.fit.choice import KEYS, Choice
 from proxfl.fit.driver import Record
-from proxfl.fit.folds import RULES, cross_validate
+from proxfl.fit.folds import cross_validate
 from proxfl.fit.fused import Solved, solve
 from proxfl.fit.model import Model
 from proxfl.fit.path import agreed, path
@@ -122,26 +123,19 @@ class Chosen(Federated):
         """The weight that is chosen, by its name in Spec."""
 
     def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted:
-        points, ratio, folds, by, rule, chance = parameters(self, CHOSEN)
-        if rule not in RULES:
-            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
-        seeded = replace(spec, seed=int(check_random_state(chance).randint(2**31 - 1)))
-        walked = path(seeded, tables, self._key(), points, ratio)
-        found = cross_validate(walked, tables, folds, by)
-        chosen = found.chosen(rule)
+        told: Any = self
+        seed = int(check_random_state(told.random_state).randint(2**31 - 1))
+        names = [name for name in KEYS if name != "sweep"]
+        choice = Choice(sweep=self._key(), **{name: getattr(self, name) for name in names})
+        walked = path(replace(spec, seed=seed), tables, choice)
+        found = cross_validate(walked, tables)
+        chosen = found.chosen(choice.rule)
         self.path_weights_, self.weight_ = walked.weights, float(walked.weights[chosen])
         self.path_coef_ = np.moveaxis(walked.coef[:, : self.n_features_in_], 1, -1)
         self.cv_losses_, self.cv_mean_, self.cv_error_ = found.losses, found.mean, found.error
         self.cv_accuracy_ = found.accuracy
         self.stability_ = found.stability[:, : self.n_features_in_]
         return trained(self, walked.spec_at(chosen), tables)
-
-
-CHOSEN = ("points", "ratio", "folds", "by", "rule", "random_state")
-
-
-def parameters(estimator: Any, names: Sequence[str]) -> list[Any]:
-    return [getattr(estimator, name) for name in names]
 
 
 def trained(estimator: Federated, spec: Spec, tables: Sequence[Table]) -> Fitted:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.fit.agreement import agree, prepare, problem_of, summarise
+from proxfl.fit.choice import Choice
 from proxfl.fit.path import RegularisationPath, Scene, empty_model, room, stacked, walk
 from proxfl.fit.train import settings_of
 from proxfl.losses import Logistic, Softmax, scores
@@ -28,9 +29,6 @@ from proxfl.problem import Problem, Shard
 from proxfl.spec import Spec
 from proxfl.tables import InputError, Table
 from proxfl.tables.labels import CLASSIFIERS
-
-WAYS = ("rows", "sites")
-RULES = ("1se", "min")
 
 
 class Fold(NamedTuple):
@@ -44,7 +42,6 @@ class Fold(NamedTuple):
 class Validation:
     """Scores of the rows left out: arrays run along the folds, then along the weights."""
 
-    by: str
     names: tuple[str, ...]
     shares: np.ndarray  # of each fold in the full objective
     losses: np.ndarray
@@ -87,12 +84,10 @@ def spread(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
 def cross_validate(
     path: RegularisationPath,
     tables: Sequence[Table],
-    folds: int = 5,
-    by: str = "rows",
     watch: Callable[[int], None] = lambda done: None,
 ) -> Validation:
     """Score every weight of the path on rows that its models have not seen."""
-    spec, dealt = path.spec, deal(path.spec, tables, folds, by)
+    spec, dealt = path.spec, deal(path.spec, path.choice, tables)
     losses, right, selected, rounds = [], [], [], []
     with precision(np.float64):
         for done, fold in enumerate(dealt):
@@ -107,7 +102,6 @@ def cross_validate(
             selected.append([parts_in(solved.x, path.key) for solved in walked])
             rounds.append([len(solved.records) for solved in walked])
     return Validation(
-        by=by,
         names=tuple(fold.name for fold in dealt),
         shares=np.array([share(path, fold) for fold in dealt]),
         losses=np.array(losses),
@@ -118,18 +112,16 @@ def cross_validate(
     )
 
 
-def deal(spec: Spec, tables: Sequence[Table], folds: int, by: str) -> list[Fold]:
-    if by not in WAYS:
-        raise InputError(f"folds are made of one of {', '.join(WAYS)}, got {by!r}; choose one.")
-    if by == "sites":
+def deal(spec: Spec, choice: Choice, tables: Sequence[Table]) -> list[Fold]:
+    if choice.by == "sites":
         if len(tables) < 2:
             raise InputError("folds of sites need two sites or more; use folds of rows.")
         leave = lambda table, site: np.full(table.rows, table.name == site)
         return [Fold(t.name, [leave(table, t.name) for table in tables]) for t in tables]
-    most = max(table.rows for table in tables)
-    if not 2 <= folds <= most:
+    folds, most = choice.folds, max(table.rows for table in tables)
+    if folds > most:
         raise InputError(
-            f"folds must be between 2 and {most}, the rows of the largest site, got {folds}."
+            f"folds must be at most {most}, the rows of the largest site, got {folds}; use fewer."
         )
     dealt = [deal_rows(spec, table, folds, site) for site, table in enumerate(tables)]
     return [Fold(f"fold {k + 1}", [numbers == k for numbers in dealt]) for k in range(folds)]

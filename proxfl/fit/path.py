@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.fit.agreement import Agreement, agree, prepare, problem_of, summarise
+from proxfl.fit.choice import Choice
 from proxfl.fit.driver import Settings
 from proxfl.fit.fused import Solved, round_bytes, solve
 from proxfl.fit.model import Model
@@ -25,8 +26,9 @@ from proxfl.problem import Problem, Shard
 from proxfl.spec import Spec
 from proxfl.tables import InputError, Table
 
-# Weights with which nothing penalised is in a model, whatever its gradient.
+# A weight with which nothing penalised is in a model, whatever its gradient.
 ENDLESS = 1e50
+USUAL = Choice()
 
 
 class Scene(NamedTuple):
@@ -42,7 +44,7 @@ class RegularisationPath:
     """Models along one weight, all else as in the spec; arrays run along the weights first."""
 
     spec: Spec
-    key: str
+    choice: Choice
     agreement: Agreement
     weights: np.ndarray
     models: list[Model]
@@ -53,6 +55,11 @@ class RegularisationPath:
     rounds: np.ndarray
     first_rounds: int  # for the empty model
     round_bytes: tuple[int, int]  # up and down, all sites
+
+    @property
+    def key(self) -> str:
+        """The name in Spec of the weight that changes."""
+        return self.choice.sweep
 
     @property
     def coef(self) -> np.ndarray:
@@ -69,23 +76,22 @@ class RegularisationPath:
 def path(
     spec: Spec,
     tables: Sequence[Table],
-    key: str = "l1",
-    points: int = 50,
-    ratio: float = 1e-2,
+    choice: Choice = USUAL,
     weights: Sequence[float] | None = None,
     watch: Callable[[int], None] = lambda done: None,
 ) -> RegularisationPath:
-    """The path along `key`, on a grid of weights down to `ratio` of the largest, or as given."""
+    """The path along the weight of a choice: on its grid, or through the weights given."""
+    key = choice.sweep
     spec, settings = read_files(swept(spec, key)), settings_of(spec)
     with precision(np.float64):
         scene = agreed(spec, tables)
         empty = empty_model(scene, spec, key, settings)
-        along = grid(scene, spec, key, empty, points, ratio) if weights is None else weights
+        along = grid(scene, spec, choice, empty) if weights is None else weights
         walked = walk(scene, spec, key, along, empty, settings, watch)
         traffic = round_bytes(scene.problem, scene.shards, settings)
     return RegularisationPath(
         spec=spec,
-        key=key,
+        choice=choice,
         agreement=scene.agreement,
         weights=np.asarray(along, float),
         models=[Model.of(spec.loss, scene.agreement, solved.x) for solved in walked],
@@ -155,24 +161,19 @@ def empty_model(scene: Scene, spec: Spec, key: str, settings: Settings) -> Solve
     return solve(under(scene, spec, key, ENDLESS), scene.shards, settings, spec.seed)
 
 
-def grid(
-    scene: Scene, spec: Spec, key: str, empty: Solved, points: int, ratio: float
-) -> np.ndarray:
+def grid(scene: Scene, spec: Spec, choice: Choice, empty: Solved) -> np.ndarray:
     """Weights at equal ratios, down from the smallest that leaves an empty model."""
-    if points < 2 or not 0 < ratio < 1:
-        raise InputError(
-            f"a path needs 2 points or more and a ratio between 0 and 1, got {points} and {ratio}."
-        )
     gradient = empty.gradient.params.coef if isinstance(empty.gradient, Tree) else empty.gradient
     unit = np.array(scene.agreement.unit)
     by_unit = np.asarray(gradient) / unit[(slice(None),) + (None,) * (gradient.ndim - 1)]
-    most = largest_useful_weight(key, spec, scene.agreement.features, by_unit)
+    most = largest_useful_weight(choice.sweep, spec, scene.agreement.features, by_unit)
     if not most:
         raise InputError(
-            f"the model is empty with any {key}, even 0; check the target and the other penalties."
+            f"the model is empty with any {choice.sweep}, even 0; check the target and the other "
+            "penalties."
         )
     # A little above, so that rounding lets nothing in.
-    return (1 + 1e-10) * most * np.geomspace(1.0, ratio, points)
+    return (1 + 1e-10) * most * np.geomspace(1.0, choice.ratio, choice.points)
 
 
 def walk(

@@ -9,10 +9,12 @@ from matplotlib.figure import Figure
 from proxfl.fit.folds import Validation, spread
 from proxfl.fit.path import RegularisationPath
 from proxfl.report import plots
+from proxfl.report.fit_figures import WIDTH, shorter
 
-NAMED = 7  # lines that get a colour and a name; the others are grey
+NAMED = 6  # lines that get a colour and a name; the others are grey
 MOST_ROWS = 40  # of a heat map
 CHOICES = {"min": (":", "least loss"), "1se": ("--", "one standard error")}
+WORDS = {"l1": "l1 weight", "group_weight": "group weight", "nuclear": "nuclear weight"}
 
 
 def figures(path: RegularisationPath, validation: Validation) -> dict[str, Figure]:
@@ -24,61 +26,86 @@ def figures(path: RegularisationPath, validation: Validation) -> dict[str, Figur
         }
 
 
+def penalised(path: RegularisationPath) -> np.ndarray:
+    """Coefficients as the penalty of a path sees them: of standardised features, if so asked."""
+    scale = np.array(path.agreement.scale) if path.spec.standardise else np.ones(1)
+    return path.coef * scale.reshape(-1, *[1] * (path.coef.ndim - 2))
+
+
+def singular_values(path: RegularisationPath) -> np.ndarray:
+    return np.linalg.svd(penalised(path), compute_uv=False)
+
+
 def curves(path: RegularisationPath) -> tuple[np.ndarray, list[str], str]:
     """One column per line of the first figure, their names, and what they are."""
     if path.key == "nuclear":
-        values = np.linalg.svd(path.coef, compute_uv=False)
+        values = singular_values(path)
+        values = np.where(values > 1e-10 * values.max(), values, 0.0)
         return values, [f"direction {k + 1}" for k in range(values.shape[1])], "singular value"
-    scale, unit = np.array(path.agreement.scale), np.array(path.agreement.unit)
-    scaled = bool((unit != 1).any() or path.spec.standardise)
-    values, features = path.coef, list(path.agreement.features)
-    if values.ndim == 2:
-        what = "coefficient"
-    else:
-        values, what = np.linalg.norm(values, axis=2), "norm of coefficients over classes"
-    if scaled:
-        values, what = values * scale, what + "\nper standard deviation"
-    return values, features, what
+    values, what = path.coef, "coefficient"
+    if values.ndim == 3:
+        values, what = np.linalg.norm(values, axis=2), "norm over classes"
+    scale = np.array(path.agreement.scale)
+    if (scale != 1).any():
+        centred = path.spec.intercept or path.spec.standardise
+        unit = "standard deviation" if centred else "root mean square"
+        values, what = values * scale, f"{what}, per {unit}"
+    return values, list(path.agreement.features), what
 
 
 def coefficients(path: RegularisationPath, validation: Validation) -> Figure:
-    figure, (axes,) = plots.panels(1, width=7.2, height=4.0)
+    figure, (axes,) = plots.panels(1, width=WIDTH, height=4.2)
     values, names, what = curves(path)
-    largest = np.argsort(-np.abs(values).max(axis=0), kind="stable")
-    for j in largest[NAMED:]:
-        axes.plot(path.weights, values[:, j], color="0.75", linewidth=0.8, zorder=1)
-    for i, j in enumerate(largest[:NAMED]):
-        if values[:, j].any():
-            colour = plots.COLOURS[1 + i]
-            axes.plot(path.weights, values[:, j], color=colour, label=short(names[j]), zorder=2)
+    order = np.argsort(-np.abs(values).max(axis=0), kind="stable")
+    order = [j for j in order if values[:, j].any()]
+    for j in order[NAMED:]:
+        axes.plot(path.weights, entered(values[:, j]), color="0.75", linewidth=0.8, zorder=1)
+    for i, j in enumerate(order[:NAMED]):
+        style = {"color": plots.COLOURS[1 + i], "label": shorter(names[j])}
+        axes.plot(path.weights, entered(values[:, j]), **style, zorder=2)
+    axes.axhline(0, color=plots.COLOURS[0], linewidth=0.8, zorder=0)
     mark_choices(axes, path, validation)
     weight_axis(axes, path)
     axes.set(ylabel=what)
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title="largest")
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
+
+
+def entered(curve: np.ndarray) -> np.ndarray:
+    """The curve without its zeros, but for the last before it enters and the first after it left.
+
+    Else all curves lie on one another along the axis, and one hides the rest.
+    """
+    inside = curve != 0
+    before, after = np.append(inside[1:], False), np.append(False, inside[:-1])
+    return np.where(inside | before | after, curve, np.nan)
 
 
 def scores(path: RegularisationPath, validation: Validation) -> Figure:
-    accuracies = validation.accuracies
-    figure, all_axes = plots.panels(1 if accuracies is None else 2, width=4.8, height=3.8)
-    band(all_axes[0], path, validation.mean, validation.error, "mean loss of rows left out")
-    mark_choices(all_axes[0], path, validation, named=True)
-    if accuracies is not None:
-        mean = validation.shares @ accuracies
-        error = spread(validation.shares, accuracies)
-        band(all_axes[1], path, mean, error, "accuracy on rows left out")
-        mark_choices(all_axes[1], path, validation)
-    for axes in all_axes:
-        weight_axis(axes, path)
-        size_axis(axes, path)
+    shown = {"mean loss of rows left out": validation.losses}
+    if validation.accuracies is not None:
+        shown["accuracy on rows left out"] = validation.accuracies
+    figure, axes = plots.panels(1, width=WIDTH, height=3.2, rows=len(shown))
+    each = [axes[0]] if len(shown) == 1 else list(axes[:, 0])
+    for where, (what, values) in zip(each, shown.items(), strict=True):
+        band(where, path, validation, values)
+        mark_choices(where, path, validation)
+        weight_axis(where, path)
+        where.set(ylabel=what)
+    size_axis(each[0], path)
+    figure.legend(*each[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
-def band(axes: Any, path: RegularisationPath, mean: np.ndarray, error: np.ndarray, what: str):
-    colour = plots.COLOURS[1]
+def band(axes: Any, path: RegularisationPath, validation: Validation, values: np.ndarray) -> None:
+    """The mean over folds with one standard error to either side; whole sites also one by one."""
+    shares, colour = validation.shares, plots.COLOURS[1]
+    mean, error = shares @ values, spread(shares, values)
+    if path.choice.by == "sites":
+        lines = axes.plot(path.weights, values.T, color="0.75", linewidth=0.8, zorder=1)
+        lines[0].set_label("each site")
     axes.fill_between(path.weights, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
-    axes.plot(path.weights, mean, color=colour, marker=".", markersize=4)
-    axes.set(ylabel=what)
+    axes.plot(path.weights, mean, color=colour, marker=".", markersize=4, label="mean")
 
 
 def stability(path: RegularisationPath, validation: Validation) -> Figure:
@@ -86,19 +113,22 @@ def stability(path: RegularisationPath, validation: Validation) -> Figure:
     shares = validation.stability
     order = np.argsort(-shares.sum(axis=0), kind="stable")
     order = [j for j in order if shares[:, j].any()][:MOST_ROWS]
-    figure, (axes,) = plots.panels(1, width=7.2, height=1.3 + 0.19 * max(len(order), 3))
+    figure, (axes,) = plots.panels(1, width=WIDTH, height=1.4 + 0.19 * max(len(order), 3))
     edges = np.sqrt(path.weights[1:] * path.weights[:-1])
     first, last = path.weights[0] ** 2 / edges[0], path.weights[-1] ** 2 / edges[-1]
     edges = np.concatenate([[first], edges, [last]])
     mesh = axes.pcolormesh(
         edges, np.arange(len(order) + 1), shares[:, order].T, cmap="Blues", vmin=0, vmax=1
     )
-    axes.set_yticks(np.arange(len(order)) + 0.5, [short(validation.parts[j]) for j in order])
+    axes.set_yticks(np.arange(len(order)) + 0.5, [shorter(validation.parts[j]) for j in order])
+    axes.tick_params(axis="y", length=0)
     axes.grid(False)
     mark_choices(axes, path, validation, colour=plots.COLOURS[2])
     weight_axis(axes, path)
+    axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(max(len(order), 1), 0)
     figure.colorbar(mesh, ax=axes, label="share of folds", pad=0.02)
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
@@ -106,22 +136,23 @@ def mark_choices(
     axes: Any,
     path: RegularisationPath,
     validation: Validation,
-    named: bool = False,
     colour: str = plots.COLOURS[0],
 ) -> None:
+    marks: dict[int, tuple[str, str]] = {}
     for rule, (style, name) in CHOICES.items():
-        weight = path.weights[validation.chosen(rule)]
-        label = name if named else None
-        axes.axvline(weight, color=colour, linestyle=style, linewidth=1, label=label, zorder=3)
-    if named:
-        axes.legend()
+        at = validation.chosen(rule)
+        marks[at] = (style, f"{marks[at][1]} and {name}" if at in marks else name)
+    for at, (style, name) in marks.items():
+        weight = path.weights[at]
+        axes.axvline(weight, color=colour, linestyle=style, linewidth=1, label=name, zorder=3)
 
 
 def weight_axis(axes: Any, path: RegularisationPath) -> None:
     """Weights from large to small, as the path is walked."""
     axes.set_xscale("log")
-    axes.set(xlabel=f"weight {path.key}")
-    axes.set_xlim(path.weights[0] * 1.05, path.weights[-1] / 1.05)
+    axes.set(xlabel=WORDS[path.key])
+    margin = (path.weights[0] / path.weights[-1]) ** 0.02
+    axes.set_xlim(path.weights[0] * margin, path.weights[-1] / margin)
 
 
 def size_axis(axes: Any, path: RegularisationPath) -> None:
@@ -133,11 +164,8 @@ def size_axis(axes: Any, path: RegularisationPath) -> None:
 
 
 def sizes(path: RegularisationPath) -> np.ndarray:
+    """What a model holds: coefficients that are not zero, or directions of a low-rank one."""
     if path.key != "nuclear":
         return path.nonzeros
-    values = np.linalg.svd(path.coef, compute_uv=False)
+    values = singular_values(path)
     return (values > 1e-10 * np.maximum(values[:, :1], np.finfo(float).tiny)).sum(axis=1)
-
-
-def short(name: str, most: int = 24) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

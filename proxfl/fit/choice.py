@@ -1,0 +1,47 @@
+"""How the weight of a penalty is chosen: the path it runs along, the folds, and the rule."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from proxfl.rules import SEVERAL, SHARE, one_of
+from proxfl.spec import SWEPT, Number, option, read_option
+
+WAYS = ("rows", "sites")
+RULES = ("1se", "min")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The options of `proxfl path` beside those of a training run."""
+
+    sweep: str = option(one_of(*SWEPT), "the weight that the path runs along", "l1")
+    points: int = option(SEVERAL, "the number of weights on the path", 50)
+    ratio: Number = option(SHARE, "the smallest weight, relative to the largest", 1e-2)
+    by: str = option(
+        one_of(*WAYS),
+        "what folds are made of: rows of every site, or whole sites, each left out once",
+        "rows",
+    )
+    folds: int = option(SEVERAL, "the folds to which each site deals its rows", 5)
+    rule: str = option(
+        one_of(*RULES),
+        "which weight is taken: the largest within one standard error of the least loss, or that "
+        "of the least",
+        "1se",
+    )
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "sweep" and isinstance(value, str):
+                value = value.replace("-", "_")  # as options are spelt on a command line
+            object.__setattr__(self, field.name, read_option(field, value))
+
+
+KEYS = tuple(field.name for field in dataclasses.fields(Choice))
+
+
+def beside(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that are a choice's."""
+    return {key: held[key] for key in KEYS if key in held}
