@@ -139,7 +139,7 @@ def carry_out(plan: Plan) -> bool:
             def watch(record: Any) -> None:
                 nonlocal done
                 if not done:
-                    results.begin(plan.folder, job, plan.command)
+                    results.begin(plan.folder, job.spec, job.fingerprints, plan.command)
                 done = record.round
                 known = not math.isnan(record.optimality)
                 report(done, note=f"optimality {record.optimality:.1e}" if known else "")

@@ -4,11 +4,8 @@ import dataclasses
 import json
 import logging
 import time
-from collections import defaultdict
-from pathlib import Path
+from collections import Counter, defaultdict
 from typing import NamedTuple
-
-from proxfl.files import write_text
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -41,6 +38,7 @@ class Ledger:
 
     def __init__(self):
         self.books: defaultdict[tuple[str, str, str], Traffic] = defaultdict(Traffic)
+        self.exchanges: Counter[str] = Counter()  # by kind, however many messages each took
         self.faults: list[Fault] = []
 
     def enter(self, way: str, site: str, kind: str, payload: int, frame: int, flower: int) -> None:
@@ -63,14 +61,16 @@ class Ledger:
         log.warning("Step %d, site %s: %s", step, site, sentence)
         self.faults.append(Fault(time.time(), step, site, sentence))
 
-    def save(self, path: Path) -> None:
+    def to_json(self) -> str:
         books = [[*key, *traffic] for key, traffic in self.books.items()]
         faults = [dataclasses.asdict(fault) for fault in self.faults]
-        write_text(path, json.dumps({"books": books, "faults": faults}, indent=1))
+        held = {"books": books, "exchanges": self.exchanges, "faults": faults}
+        return json.dumps(held, indent=1)
 
 
-def load_ledger(path: Path) -> Ledger:
-    held, ledger = json.loads(path.read_text()), Ledger()
+def read_ledger(text: str) -> Ledger:
+    held, ledger = json.loads(text), Ledger()
+    ledger.exchanges.update(held["exchanges"])
     for way, site, kind, *numbers in held["books"]:
         ledger.books[way, site, kind] = Traffic(*numbers)
     ledger.faults = [Fault(**fault) for fault in held["faults"]]

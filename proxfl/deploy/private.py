@@ -27,9 +27,9 @@ def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:
     sync_folder(path.parent)
 
 
-def lock(folder: Path) -> int:
-    """Claim a folder for this process until it ends, however it ends."""
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+def lock(folder: Path, name: str = "lock") -> int:
+    """Claim a folder for this process until it ends, however it ends; `name` says for what."""
+    handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

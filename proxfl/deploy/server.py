@@ -27,7 +27,9 @@ from proxfl.deploy.ledger import Ledger
 from proxfl.deploy.roster import Roster
 from proxfl.deploy.trees import (
     abstract,
+    check,
     named_arrays,
+    named_points,
     points_from_wire,
     points_to_wire,
     rebuild,
@@ -37,6 +39,7 @@ from proxfl.engine import round_key, weigh
 from proxfl.federation import Answers, Call, Federation
 from proxfl.precision import precision
 from proxfl.rounds import Run, choose
+from proxfl.tasks import TASKS
 
 
 class FlowerFederation(Federation):
@@ -80,6 +83,10 @@ class FlowerFederation(Federation):
     def sites(self) -> tuple[str, ...]:
         return self.names
 
+    @property
+    def away(self) -> frozenset[str]:
+        return frozenset(self.roster.away)
+
     def settle(self, experiment: Experiment, weights: Any) -> None:
         """Say what visits are about: the problem, the seed, and the sites' weights in the mean."""
         self.experiment, self.weights = experiment, np.asarray(weights, experiment.kind)
@@ -92,14 +99,25 @@ class FlowerFederation(Federation):
             header = Header(wire.TASK, self.tag, i, step=self.asked)
             frame = wire.encode(header, settings, question)
             requests[site] = Request(header, frame, wire.payload_bytes(question), task)
-        found = self.gather(requests, wire.ANSWER, self.read_answer, everyone=True)
+        read = self.reader_of(task, payload)
+        found = self.gather(requests, wire.ANSWER, read, everyone=True)
         return {site: found[site] for site in self.names}
 
-    def read_answer(self, frame: Frame) -> dict[str, Any]:
-        if self.experiment is None:
-            return frame.payload
-        with precision(self.experiment.kind):
-            return points_from_wire(frame.payload, self.experiment.problem.x0)
+    def reader_of(self, task: str, payload: Mapping[str, Any]) -> Callable[[Frame], dict[str, Any]]:
+        """What reads the answers to a task, and refuses those whose shapes it cannot have."""
+        experiment = self.experiment
+        if experiment is None or task not in TASKS:
+            return lambda frame: frame.payload
+        with precision(experiment.kind):
+            about = (experiment.problem, abstract(experiment.shard), dict(payload))
+            expected = named_points(jax.eval_shape(TASKS[task], *about))
+
+        def read(frame: Frame) -> dict[str, Any]:
+            check(frame.payload, expected, "The answer")
+            with precision(experiment.kind):
+                return points_from_wire(frame.payload, experiment.problem.x0)
+
+        return read
 
     def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
         experiment = self.experiment
@@ -156,6 +174,7 @@ class FlowerFederation(Federation):
         read: Callable[[Frame], Any],
         everyone: bool,
     ) -> dict[str, Any]:
+        self.ledger.exchanges[next(iter(requests.values())).kind] += 1
         gather = Gather(self.grid, self.tag, self.roster, self.ledger, self.patience)
         return gather.run(requests, kind, read, everyone)
 

@@ -1,7 +1,8 @@
 """Processes that outlive the call that starts them, and end when told, with all their children.
 
 Flower's processes start others, some in sessions of their own. Each service therefore puts a mark
-into the environment its children inherit, and stopping it ends whatever still carries the mark.
+into the environment its children inherit, and stopping it ends whatever still carries the mark. The
+mark is that of its name and folder: what a killed program left running there ends at the next start.
 """
 
 import contextlib
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -54,8 +54,8 @@ class Service:
     def __init__(self, name: str, command: Sequence[str], folder: Path, env: dict[str, str]):
         self.name = name
         self.log = folder / f"{name}.log"
-        self.mark = f"{name}-{uuid.uuid4().hex}"
-        private_folder(folder)
+        self.mark = f"{name}@{private_folder(folder).resolve()}"
+        end_all(self.members)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 list(command),
@@ -82,12 +82,7 @@ class Service:
         """As when the power goes: kill -9 for it and everything it started."""
         if self.alive:
             os.killpg(self.process.pid, signal.SIGKILL)
-        deadline = time.monotonic() + KILL_SECONDS
-        while (left := self.members()) and time.monotonic() < deadline:
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
+        end_all(self.members)
         self.process.wait()
 
     def members(self) -> list[int]:
@@ -115,6 +110,16 @@ class Service:
                 state = "is still not ready" if self.alive else "ended"
                 raise RuntimeError(f"{what} {state}; its log ends with:\n{self.tail()}")
             time.sleep(0.1)
+
+
+def end_all(members: Callable[[], list[int]]) -> None:
+    """Kill until there is none left: they may be starting others meanwhile."""
+    deadline = time.monotonic() + KILL_SECONDS
+    while (left := members()) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0

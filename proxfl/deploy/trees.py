@@ -72,9 +72,17 @@ def points_to_wire(values: Mapping[str, Any]) -> dict[str, Value]:
         if isinstance(value, str):
             sent[name] = value
         else:
-            paths, _ = jax.tree_util.tree_flatten_with_path(value)
-            sent |= {name + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in paths}
+            sent |= {n: np.asarray(leaf) for n, leaf in named_points({name: value}).items()}
     return sent
+
+
+def named_points(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Leaves by the name of their value and their path in it."""
+    return {
+        name + jax.tree_util.keystr(path): leaf
+        for name, value in values.items()
+        for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]
+    }
 
 
 def points_from_wire(values: Mapping[str, Value], point: Any) -> dict[str, Any]:

@@ -11,11 +11,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 import proxfl
 from proxfl.core import Algorithm
 from proxfl.deploy import pipe, wire
 from proxfl.deploy.experiment import Experiment, check_sites, first_state, formats, method
+from proxfl.deploy.noise import keep_noise, noisy_parts, secret_key
 from proxfl.deploy.private import lock, private_folder
 from proxfl.deploy.store import Store
 from proxfl.deploy.trees import (
@@ -42,7 +44,8 @@ class Worker:
     """Answers the server's messages for one site, out of its shard and its stored states.
 
     `setup` has the tasks by which server and site come to agree on an experiment; once they have,
-    `load` gives it. Until then it should raise BadMessage.
+    `load` gives it. Until then it should raise BadMessage. If the method adds noise at the client,
+    nothing leaves the site without it: see `proxfl.deploy.noise`.
     """
 
     def __init__(
@@ -111,6 +114,10 @@ class Worker:
             answer = points_to_wire(self.setup[name](dict(frame.payload)))
         elif name in self.tasks:
             experiment = self.load()
+            if noisy_parts(experiment.algorithm):
+                raise BadMessage(
+                    f"Site {self.site} adds noise to what it tells, and the task {name!r} has none."
+                )
             with precision(experiment.kind):
                 question = points_from_wire(frame.payload, experiment.problem.x0)
                 told = self.tasks[name](experiment.problem, experiment.shard, question)
@@ -126,6 +133,8 @@ class Worker:
             shapes = formats(experiment)
             if header.exchange >= len(shapes):
                 raise BadMessage(f"The method has no exchange number {header.exchange}.")
+            if noisy_parts(experiment.algorithm) and shapes[header.exchange].info:
+                raise BadMessage("The method's metrics carry no noise; leave them out.")
             algorithm = settled(frame.settings, experiment.algorithm)
             down = rebuild(frame.payload, shapes[header.exchange].down, "The message down")
             store = self.store(len(shapes))
@@ -134,8 +143,7 @@ class Worker:
                 log.info("Site %s repeats its answer", self.site)
                 return before
             state = store.recall(header, first_state(algorithm, experiment.problem))
-            place = (header.round, header.exchange, self.here)
-            key = round_key(jax.random.key(experiment.seed), *place)
+            key = self.key(header, experiment, (algorithm, state, down))
             args = (algorithm, experiment.problem, experiment.shard, state, down, key)
             reply = visit(*args, exchange=header.exchange)
             up, info = named_arrays(reply.up), named_arrays(dict(reply.info))
@@ -145,6 +153,13 @@ class Worker:
             answer = wire.encode(header._replace(kind=wire.UPLINK), info, up)
             store.remember(header, request, answer, reply.state)
             return answer
+
+    def key(self, header: Header, experiment: Experiment, used: Any) -> PRNGKeyArray:
+        """The simulator's key of this place, unless the client's noise hangs on it."""
+        place = (header.round, header.exchange, self.here)
+        if noisy_parts(experiment.algorithm):
+            return secret_key(self.folder, place, used)
+        return round_key(jax.random.key(experiment.seed), *place)
 
     def store(self, exchanges: int) -> Store:
         tag = wire.tag(self.experiment)
@@ -174,6 +189,7 @@ def settled(settings: Mapping[str, wire.Value], own: Algorithm) -> Algorithm:
         keep_rules(algorithm)
     except ValueError as error:
         raise BadMessage(f"The settings break a rule: {error}") from error
+    keep_noise(algorithm, own)
     return algorithm
 
 

@@ -26,7 +26,7 @@ import safetensors.numpy
 from proxfl import __version__
 from proxfl.files import whole, write_text
 from proxfl.fit.model import Model
-from proxfl.fit.train import Fit, Job
+from proxfl.fit.train import Fit
 from proxfl.report.fit import page
 from proxfl.report.told import Told
 from proxfl.spec import FIELDS, Spec, describe
@@ -47,9 +47,10 @@ def versions() -> dict[str, str]:
     return {"proxfl": __version__} | packages | system
 
 
-def begin(folder: Path, job: Job, command: str) -> None:
+def begin(folder: Path, spec: Spec, fingerprints: Mapping[str, str], command: str) -> None:
     """Write what a resumption needs to know; without a checkpoint it starts from the beginning."""
-    write_json(folder / MANIFEST, manifest(job.spec, command) | {"fingerprints": job.fingerprints})
+    told = {"fingerprints": dict(fingerprints)}
+    write_json(folder / MANIFEST, manifest(spec, command) | told)
 
 
 def manifest(spec: Spec, command: str) -> dict[str, Any]:

@@ -63,6 +63,7 @@ def drive(grid, context):
     from proxfl.deploy.gather import Patience
     from proxfl.deploy.server import FlowerFederation
     from proxfl.federation import Call
+    from proxfl.files import write_text
     from proxfl.problem import Shard
 
     jax.config.update("jax_enable_x64", True)
@@ -95,7 +96,7 @@ def drive(grid, context):
         px.save(out / "state.npz", state)
         with (out / "rounds.txt").open("a") as file:
             print(r, time.time() - begun, file=file)
-        federation.ledger.save(out / "ledger.json")
+        write_text(out / "ledger.json", federation.ledger.to_json())
 
 
 class Deployment:

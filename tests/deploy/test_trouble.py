@@ -7,7 +7,7 @@ import pytest
 
 import proxfl as px
 from proxfl.deploy.gather import TooFewSites
-from proxfl.deploy.ledger import load_ledger
+from proxfl.deploy.ledger import read_ledger
 from proxfl.deploy.local import LocalGrid, LocalNode, Lost, inside_flower
 from proxfl.deploy.server import FlowerFederation
 from proxfl.deploy.wire import BadMessage
@@ -245,8 +245,8 @@ def test_sites_are_set_up_by_tasks_of_their_own_before_there_is_an_experiment(tm
 def test_the_ledger_survives_the_server(tmp_path):
     world = World(tmp_path, px.Decoupled(0.05))
     _, federation = deployed(world, 2, Losing("up", "site-0", [1]))
-    federation.ledger.save(tmp_path / "ledger.json")
-    kept = load_ledger(tmp_path / "ledger.json")
+    kept = read_ledger(federation.ledger.to_json())
     assert kept.books == federation.ledger.books
+    assert kept.exchanges == federation.ledger.exchanges == {"round": 2}
     assert kept.total("up").messages == 10 and kept.total("down").messages == 11
     assert kept.faults == federation.ledger.faults != []
