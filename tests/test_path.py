@@ -97,7 +97,7 @@ def test_folds_of_sites_leave_each_site_out_once():
 
 
 def left_out(found, fold, weight):
-    """The score of one fold at one weight, the long way: train on some rows, apply to the others."""
+    """The score of one fold at one weight, the long way: train on some rows, score the others."""
     kept, held = [], []
     for table, out in zip(tables(), fold.out, strict=True):
         kept += [dataclasses.replace(table, A=table.A[~out], y=table.y[~out])] if any(~out) else []

@@ -20,6 +20,7 @@ FULL = Spec(
     target="y",
     missing="mean",
     standardise=True,
+    precondition=False,
     intercept=False,
     loss="huber",
     huber_delta=0.5,

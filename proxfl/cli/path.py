@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.cli import options
-from proxfl.fit.choice import KEYS, Choice, beside
+from proxfl.fit.choice import KEYS, Choice
 from proxfl.spec import Spec, read_toml
 from proxfl.tables import InputError
 
@@ -61,7 +61,7 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
     from proxfl.fit.plain import applies
 
     given, held = options.given(args), {} if args.config is None else read_toml(args.config)
-    choice = Choice(**beside(held) | options.given(args, Choice))
+    choice = Choice.among(held | options.given(args, Choice))
     key = choice.sweep
     if key in given:
         raise InputError(

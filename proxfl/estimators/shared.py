@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from proxfl.fit.choice import KEYS, Choice
+from proxfl.fit.choice import Choice
 from proxfl.fit.driver import Record
 from proxfl.fit.folds import cross_validate
 from proxfl.fit.fused import Solved, solve
@@ -125,8 +125,7 @@ class Chosen(Federated):
     def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted:
         told: Any = self
         seed = int(check_random_state(told.random_state).randint(2**31 - 1))
-        names = [name for name in KEYS if name != "sweep"]
-        choice = Choice(sweep=self._key(), **{name: getattr(self, name) for name in names})
+        choice = Choice.among(self.get_params() | {"sweep": self._key()})
         walked = path(replace(spec, seed=seed), tables, choice)
         found = cross_validate(walked, tables)
         chosen = found.chosen(choice.rule)

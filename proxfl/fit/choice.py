@@ -33,15 +33,16 @@ class Choice:
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name == "sweep" and isinstance(value, str):
-                value = value.replace("-", "_")  # as options are spelt on a command line
-            object.__setattr__(self, field.name, read_option(field, value))
+            object.__setattr__(self, field.name, read_option(field, getattr(self, field.name)))
+
+    @classmethod
+    def among(cls, options: Mapping[str, Any]) -> "Choice":
+        """From those of the options that are a choice's; a weight is spelt with - or with _."""
+        held = {key: options[key] for key in KEYS if key in options}
+        if isinstance(held.get("sweep"), str):
+            held["sweep"] = held["sweep"].replace("-", "_")
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        return cls(**{key: read_option(fields[key], value) for key, value in held.items()})
 
 
 KEYS = tuple(field.name for field in dataclasses.fields(Choice))
-
-
-def beside(held: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that are a choice's."""
-    return {key: held[key] for key in KEYS if key in held}
