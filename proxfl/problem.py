@@ -11,12 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy.sparse import issparse
 
+from proxfl import sparse
 from proxfl.batches import draw
 from proxfl.core import Objective, Regulariser
 from proxfl.losses import Autodiff, Loss
 from proxfl.points import Point, dtype
 from proxfl.pytree import pytree, static
+from proxfl.sparse import is_sparse
 
 
 class Shard(NamedTuple):
@@ -41,7 +44,7 @@ class Problem:
 
     def objective(self, shard: Shard) -> Objective:
         loss = self.loss if isinstance(self.loss, Loss) else Autodiff(self.loss)
-        examples, capacity = shard.examples, jax.tree.leaves(shard.examples)[0].shape[0]
+        examples, capacity = shard.examples, capacity_of(shard.examples)
         kind = dtype(self.x0)
         real = jnp.arange(capacity, dtype=shard.size.dtype) < shard.size
         evenly = real.astype(kind) / shard.size.astype(kind)
@@ -56,16 +59,23 @@ class Problem:
             if self.batch is None:
                 return full_grad(x)
             rows = draw(key, shard.size, self.batch, capacity)
-            batch = jax.tree.map(lambda a: a[rows], examples)
+            batch = jax.tree.map(lambda a: a[rows], examples, is_leaf=is_sparse)
             return loss.gradient(x, batch, jnp.full(self.batch, 1 / self.batch, kind))
 
         return Objective(grad, full_grad, value)
+
+
+def capacity_of(examples: Any) -> int:
+    """The rows of one client's examples, padding included."""
+    return jax.tree.leaves(examples, is_leaf=is_sparse)[0].shape[0]
 
 
 def shards_of(
     sites: Sequence[Any], weights: str | Sequence[float] = "uniform", dtype: Any = np.float64
 ) -> Shard:
     """Stack one pytree of arrays per client, rows first, into a federation.
+
+    Sparse matrices of SciPy's stay sparse.
 
     Weights are `uniform` (1/n each, as in the paper), `samples` (by number of rows, which makes
     the objective that of the pooled data), or one number per client.
@@ -83,13 +93,15 @@ def shards_of(
                 "give every client the same features."
             )
         kind = dtype if leaves[0].dtype.kind == "f" else leaves[0].dtype
+        if issparse(leaves[0]):
+            return sparse.stack(leaves, capacity, kind)
         stacked = np.empty((len(leaves), capacity, *leaves[0].shape[1:]), kind)
         for row, leaf in zip(stacked, leaves, strict=True):
             row[: len(leaf)] = leaf
             row[len(leaf) :] = leaf[0]
         return jnp.asarray(stacked)
 
-    examples = jax.tree.map(pad, *(jax.tree.map(np.asarray, site) for site in sites))
+    examples = jax.tree.map(pad, *(jax.tree.map(as_array, site) for site in sites))
     return Shard(
         examples,
         jnp.asarray(np.array(sizes, np.int32)),
@@ -97,9 +109,13 @@ def shards_of(
     )
 
 
+def as_array(leaf: Any) -> Any:
+    return leaf if issparse(leaf) else np.asarray(leaf)
+
+
 def rows_of(site: Any, client: int) -> int:
     """How many examples a site holds, once its arrays are seen to agree and to be finite."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(site)]
+    leaves = [as_array(leaf) for leaf in jax.tree.leaves(site)]
     rows = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
     if len(rows) != 1 or -1 in rows:
         raise ValueError(
@@ -113,13 +129,22 @@ def rows_of(site: Any, client: int) -> int:
             raise ValueError(
                 f"Client {client} has an array of type {leaf.dtype}; encode it as numbers first."
             )
-        if leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
-            bad = int(np.argwhere(~np.isfinite(leaf))[0][0])
+        if leaf.dtype.kind == "f" and (bad := first_bad_row(leaf)) is not None:
             raise ValueError(
                 f"Client {client} has a value that is not finite, first in row {bad}; "
                 "clean or drop that row."
             )
     return rows.pop()
+
+
+def first_bad_row(leaf: Any) -> int | None:
+    """The first row with a value that is not finite."""
+    if issparse(leaf):
+        entries = leaf.tocoo()
+        rows = entries.row[~np.isfinite(entries.data)]
+    else:
+        rows = np.argwhere(~np.isfinite(leaf))[:, 0]
+    return int(rows.min()) if rows.size else None
 
 
 def client_weights(weights: str | Sequence[float], sizes: Sequence[int]) -> np.ndarray:
