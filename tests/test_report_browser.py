@@ -32,24 +32,36 @@ addEventListener("load", () => {
 });
 </script>
 """
-HEADINGS = (
-    "What was asked,What was found,Certificate,Convergence,Communication,Sites,Data,"
-    "How to reproduce"
-).split(",")
+
+# Command -> its options, the headings of its report, and the number of figures.
+REPORTS = {
+    "train": (
+        "--l1 0.01 --no-accelerate",
+        "What was asked,What was found,Certificate,Convergence,Communication,Sites,Data,"
+        "How to reproduce",
+        4,
+    ),
+    "path": (
+        "--points 5 --by sites --no-accelerate",
+        "What was asked,What was chosen,What the model holds,What it cost,How to reproduce",
+        3,
+    ),
+}
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no Chromium on this machine; install the package chromium"
 )
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
+@pytest.fixture(scope="module", params=REPORTS)
+def report(request, tmp_path_factory):
     home = tmp_path_factory.mktemp("report")
     data = world.write(home / "data", world.by_label(world.wine()), 3)
-    told = "--target hue --loss squared --l1 0.01 --standardise --no-accelerate"
-    outcome = proxfl("train", data, *told.split(), "--out", home / "results", drawn=True)
+    told = f"--target hue --loss squared --standardise {REPORTS[request.param][0]}"
+    folder = home / request.param
+    outcome = proxfl(request.param, data, *told.split(), "--out", folder, drawn=True)
     assert outcome.code == 0, outcome.err
-    return home / "results" / "report.html"
+    return folder / "report.html"
 
 
 def look(report, folder, width):
@@ -82,8 +94,9 @@ def look(report, folder, width):
 def test_a_browser_shows_all_of_it_without_an_error(report, tmp_path, width):
     seen, console = look(report, tmp_path, width)
     assert console == []
-    assert len(seen["images"]) == 4 and all(pixels > 300 for pixels in seen["images"])
-    assert seen["headings"] == HEADINGS
+    _, headings, figures = REPORTS[report.parent.name]
+    assert len(seen["images"]) == figures and all(pixels > 300 for pixels in seen["images"])
+    assert seen["headings"] == headings.split(",")
     assert all(name.startswith("data:") for name in seen["loaded"])
     assert seen["wide"] == [] and seen["scroll"] <= seen["width"]
     assert width is None or seen["width"] == width

@@ -56,7 +56,9 @@ def curves(path: RegularisationPath) -> tuple[np.ndarray, list[str], str]:
 def coefficients(path: RegularisationPath, validation: Validation) -> Figure:
     figure, (axes,) = plots.panels(1, width=WIDTH, height=4.2)
     values, names, what = curves(path)
-    order = np.argsort(-np.abs(values).max(axis=0), kind="stable")
+    size = np.abs(values)
+    # The names go to the curves that matter most where the loss is least.
+    order = np.lexsort((-size.max(axis=0), -size[validation.chosen("min")]))
     order = [j for j in order if values[:, j].any()]
     for j in order[NAMED:]:
         axes.plot(path.weights, entered(values[:, j]), color="0.75", linewidth=0.8, zorder=1)
@@ -93,7 +95,8 @@ def scores(path: RegularisationPath, validation: Validation) -> Figure:
         weight_axis(where, path)
         where.set(ylabel=what)
     size_axis(each[0], path)
-    figure.legend(*each[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    lines, names = each[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=2 if len(names) % 2 == 0 else 3)
     return figure
 
 
