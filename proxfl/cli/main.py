@@ -15,6 +15,7 @@ from proxfl import __version__
 COMMANDS = {
     "demo": "the main job on built-in data: Figure 1, its claims, and a report",
     "train": "fit a model to files, one per site, to a certificate of optimality",
+    "federate": "the same over real sites: a server, and data that stay where they are",
     "path": "choose the weight of a penalty by federated cross-validation",
     "predict": "apply a model to the rows of a file",
     "inspect": "show what a model is and how it was certified",

@@ -8,7 +8,7 @@ import argparse
 import dataclasses
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from proxfl.rules import (
@@ -35,7 +35,7 @@ HEADINGS = {"target": "data", "loss": "loss", "l1": "penalties", "algorithm": "m
 NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-inf$", re.IGNORECASE)
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.allow_abbrev = False
     group: Any = parser
@@ -43,7 +43,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         if field.name in HEADINGS:
             group = parser.add_argument_group(HEADINGS[field.name])
             group._negative_number_matcher = NEGATIVE
-        add_one(group, field)
+        if field.name not in without:
+            add_one(group, field)
     parser._negative_number_matcher = NEGATIVE
 
 

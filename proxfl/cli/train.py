@@ -53,21 +53,26 @@ class Plan(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    from proxfl.cli.results import as_json, summary
-    from proxfl.fit.folder import read
-
     plan = fresh(args) if args.resume is None else resumed(args)
     if not plan.finished and not carry_out(plan):
         return 130
-    told = read(plan.folder)
-    if args.json:
+    return conclude(plan.folder, args.json, resumption(plan.folder))
+
+
+def conclude(folder: Path, json: bool, resumption: str) -> int:
+    """Show the result in a folder; the exit code says whether its certificate is met."""
+    from proxfl.cli.results import as_json, summary
+    from proxfl.fit.folder import read
+
+    told = read(folder)
+    if json:
         print(as_json(told))
-        print(f"Results: {plan.folder}", file=sys.stderr)
+        print(f"Results: {folder}", file=sys.stderr)
     else:
-        summary(told, plan.folder)
+        summary(told, folder)
     if told.model["certificate"]["converged"]:
         return 0
-    more = f"{resumption(plan.folder)} --rounds {2 * told.spec.rounds}"
+    more = f"{resumption} --rounds {2 * told.spec.rounds}"
     print(f"The certificate is not met; for more rounds: {more}", file=sys.stderr)
     return 3
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -85,4 +86,5 @@ def secret_key(folder: Path, place: tuple[int, ...], used: Any) -> PRNGKeyArray:
     for name, array in named_arrays(used).items():
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
-    return jax.random.wrap_key_data(np.frombuffer(digest.digest(), np.uint32))
+    words = np.frombuffer(digest.digest(), np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(words))

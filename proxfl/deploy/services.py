@@ -1,8 +1,8 @@
 """Processes that outlive the call that starts them, and end when told, with all their children.
 
 Flower's processes start others, some in sessions of their own. Each service therefore puts a mark
-into the environment its children inherit, and stopping it ends whatever still carries the mark. The
-mark is that of its name and folder: what a killed program left running there ends at the next start.
+into the environment its children inherit, and stopping it ends whatever still carries the mark. It
+is made of its name and folder: what a killed program left running there ends at the next start.
 """
 
 import contextlib

@@ -22,7 +22,7 @@ from flwr.serverapp import Grid
 from proxfl.deploy import kept
 from proxfl.deploy.experiment import Experiment
 from proxfl.deploy.gather import Patience
-from proxfl.deploy.home import Home
+from proxfl.deploy.home import Home, read_json
 from proxfl.deploy.kept import Books, Progress
 from proxfl.deploy.keys import public_keys
 from proxfl.deploy.ledger import Ledger
@@ -93,12 +93,12 @@ def drive(grid: Grid, context: Context) -> None:
     plan = read_plan(home.folder)
     lock(private_folder(home.server), RUN_LOCK)  # until the process ends: one run at a time
     books = books_of(plan, out)
-    keys = public_keys(home.public_keys) if home.authority.exists() else None
+    secure = read_json(home.address, "start the server")["secure"]
     federation = FlowerFederation(
         grid,
         plan.id,
         plan.sites,
-        keys=keys,
+        keys=public_keys(home.public_keys) if secure else None,
         patience=order.patience,
         ledger=books.ledger,
         standing=books.standing,

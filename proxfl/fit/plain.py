@@ -143,8 +143,8 @@ def method(name: str, settings: Settings, mean: float, largest: float) -> Algori
 STEPS = ("eta", "step", "gamma")
 
 
-def refuse_nonsense(spec: Spec, problem: Problem, rows: Sequence[int]) -> None:
-    """Refuse, in a sentence, what the method named cannot do or would ignore."""
+def refuse_method(spec: Spec) -> None:
+    """Refuse, in a sentence, options that the method named does not take."""
     name, takes = spec.algorithm, fields(spec.algorithm)
     lacking = [
         key
@@ -160,17 +160,25 @@ def refuse_nonsense(spec: Spec, problem: Problem, rows: Sequence[int]) -> None:
         raise InputError(f"algorithm {name!r} takes one step a round; drop local_steps.")
     if spec.eta_g is not None and "eta_g" not in takes:
         raise InputError(f"algorithm {name!r} has no server step; drop eta_g.")
-    algorithm, g = method(name, Settings(), 1.0, 1.0), problem.g
-    penalty = g.g if isinstance(g, OnLeaves) else g
-    if not isinstance(penalty, Zero) and float(algorithm.longest_prox) == 0:
-        raise InputError(
-            f"algorithm {name!r} is for smooth objectives and would ignore the penalty; drop the "
-            "penalty, or use 'decoupled'."
-        )
-    if spec.cohort is not None and algorithm.needs_everyone:
+    if spec.cohort is not None and method(name, Settings(), 1.0, 1.0).needs_everyone:
         raise InputError(
             f"algorithm {name!r} needs every site in every round; drop cohort, or use "
             "'decoupled-partial'."
+        )
+
+
+def refuse_nonsense(spec: Spec, problem: Problem, rows: Sequence[int]) -> None:
+    """Refuse, in a sentence, what the method named cannot do or would ignore."""
+    refuse_method(spec)
+    name, g = spec.algorithm, problem.g
+    penalty = g.g if isinstance(g, OnLeaves) else g
+    if (
+        not isinstance(penalty, Zero)
+        and float(method(name, Settings(), 1.0, 1.0).longest_prox) == 0
+    ):
+        raise InputError(
+            f"algorithm {name!r} is for smooth objectives and would ignore the penalty; drop the "
+            "penalty, or use 'decoupled'."
         )
     if (spec.cohort or 1) > len(rows):
         raise InputError(f"cohort must be at most the {len(rows)} sites, got {spec.cohort}.")

@@ -1,0 +1,1 @@
+"""The actions of `proxfl federate`, one per file."""

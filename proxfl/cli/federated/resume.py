@@ -1,0 +1,37 @@
+"""`proxfl federate resume DIR`: on from the last round that is on the disk, to the same model."""
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+
+from proxfl.cli.federated import run as running
+from proxfl.cli.federated.watching import alive
+from proxfl.cli.train import conclude
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    running.told(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.deploy import launch
+    from proxfl.deploy.home import Home, read_json
+    from proxfl.fit.folder import CHECKPOINT, MODEL
+    from proxfl.tables import InputError
+
+    home = Home(args.folder.resolve())
+    status = read_json(home.status, "there was no run yet: start one with proxfl federate run")
+    out = Path(status["out"])
+    if (out / MODEL).exists() and not (out / CHECKPOINT).exists():
+        print(f"The run in {out} is finished.", file=sys.stderr)
+        return conclude(out, args.json, running.resumption(home))
+    ended = status["state"] in ("finished", "stopped") or not alive(status["pid"])
+    if not ended:
+        raise InputError(f"The run in {out} is going on; see proxfl federate status.")
+    running.running(home)
+    if status["state"] not in ("finished", "stopped"):
+        with contextlib.suppress(RuntimeError):  # Flower may know already, or know nothing of it
+            launch.stop_run(home.server, status["run"])
+    return running.carry_out(home, out, args)

@@ -1,0 +1,90 @@
+"""`proxfl federate serve DIR`: the server's side, until it is stopped."""
+
+import argparse
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from proxfl.cli.federated.keeping import until_stopped
+
+PORT = 9092
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    parser.add_argument(
+        "--host", help="the address to listen at (default: all, with --insecure this machine only)"
+    )
+    parser.add_argument("--port", type=int, default=PORT, help=f"(default: {PORT})")
+    parser.add_argument(
+        "--insecure", action="store_true", help="no TLS and no keys: whoever comes is believed"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.deploy.home import Home
+    from proxfl.deploy.plan import read_plan
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    home = Home(args.folder.resolve())
+    plan = read_plan(home.folder)
+    host = args.host or ("127.0.0.1" if args.insecure else "0.0.0.0")
+    keeper = start(home, host, args.port, not args.insecure)
+    print(f"The server of {plan.name} is up; sites come in at {host}:{args.port}.")
+    if args.insecure:
+        print("Without TLS and keys: use this on a network where you trust everyone.")
+    else:
+        print(f"Sites are let in by their keys, NAME.pub, in {home.public_keys}.")
+    print(f"Logs: {home.server}. Stop it with Ctrl-C.", flush=True)
+    register = (lambda: None) if args.insecure else registrar(home, plan.sites)
+    until_stopped(keeper, register)
+    print("The server is stopped.")
+    return 0
+
+
+def start(home: Any, host: str, port: int, secure: bool) -> Any:
+    """SuperLink and gate, and a note where they are."""
+    from proxfl.deploy import launch
+    from proxfl.deploy.home import write_json
+    from proxfl.deploy.keys import make_server_keys
+    from proxfl.deploy.private import lock, private_folder
+
+    lock(private_folder(home.server), "serve.lock")  # until this process ends
+    keys = make_server_keys(home.server_keys) if secure else None
+    inner = launch.free_port()
+    keeper = launch.serve(home.server, host, port, keys, inner)
+    inside = {"inside": f"127.0.0.1:{inner}", "secure": secure, "pid": os.getpid()}
+    write_json(home.address, {"sites": f"{host}:{port}", **inside})
+    return keeper
+
+
+def registrar(home: Any, sites: tuple[str, ...]) -> Callable[[], None]:
+    """What lets in the sites whose keys have come since it was last called."""
+    from proxfl.deploy import launch
+    from proxfl.deploy.private import private_folder
+
+    done = private_folder(home.server / "registered")
+    failed: dict[str, bytes] = {}
+
+    def register() -> None:
+        for path in sorted(home.public_keys.glob("*.pub")):
+            mark, key = done / path.name, path.read_bytes()
+            known = (mark.exists() and mark.read_bytes() == key) or failed.get(path.stem) == key
+            if known or path.stem not in sites:
+                continue
+            try:
+                launch.register(home.server, path, path.stem)
+            except RuntimeError as error:
+                if "already in use" not in str(error):
+                    failed[path.stem] = key
+                    print(f"Site {path.stem} cannot be let in: {error}", flush=True)
+                    continue
+            with contextlib.suppress(FileNotFoundError):
+                mark.unlink()
+            mark.write_bytes(key)
+            print(f"Site {path.stem} is let in.", flush=True)
+
+    return register
