@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 
 from proxfl.fit.choice import Choice
 from proxfl.fit.driver import Record
-from proxfl.fit.folds import cross_validate
+from proxfl.fit.folds import cross_validate, deal
 from proxfl.fit.fused import Solved, solve
 from proxfl.fit.model import Model
 from proxfl.fit.path import agreed, path
@@ -126,6 +126,7 @@ class Chosen(Federated):
         told: Any = self
         seed = int(check_random_state(told.random_state).randint(2**31 - 1))
         choice = Choice.among(self.get_params() | {"sweep": self._key()})
+        deal(spec, choice, tables)  # if that cannot be, say so before the work
         walked = path(replace(spec, seed=seed), tables, choice)
         found = cross_validate(walked, tables)
         chosen = found.chosen(choice.rule)

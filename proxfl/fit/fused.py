@@ -91,7 +91,9 @@ def solve(
 
 
 def begin(problem: Problem, shards: Shard, settings: Settings) -> Run:
-    run, mean = first_run(replace(problem, g=Zero()), shards, settings)
+    # What does not matter to the first state is the same for all, so that they share the program.
+    usual = replace(settings, rounds=1, tol=1.0)
+    run, mean = first_run(replace(problem, g=Zero()), shards, usual)
     if not np.isfinite(mean) or mean <= 0:
         raise ValueError(
             f"The loss has curvature {mean} at the start, which gives no step; "
