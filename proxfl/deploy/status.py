@@ -61,8 +61,8 @@ def ending(error: BaseException) -> dict[str, Any]:
     return {"reason": f"{type(error).__name__}: {error}", "code": FAILED}
 
 
-def after_round(records: Sequence[Record], seconds: float, settings: Settings) -> dict[str, Any]:
-    """What the last round showed, and how long the rest may take."""
+def after_round(records: Sequence[Record], each: float, settings: Settings) -> dict[str, Any]:
+    """What the last round showed and, at `each` seconds a round, how long the rest may take."""
     last = records[-1]
     seen = [record for record in records if math.isfinite(record.optimality)]
     return {
@@ -71,19 +71,18 @@ def after_round(records: Sequence[Record], seconds: float, settings: Settings) -
         "rounds": settings.rounds,
         "optimality": seen[-1].optimality if seen else None,
         "tolerance": settings.tol,
-        "seconds": seconds,
-        "left": time_left(seen, settings) * seconds / len(records),
+        "left": None if (left := rounds_left(seen, settings)) is None else left * each,
     }
 
 
-def time_left(seen: Sequence[Record], settings: Settings) -> float:
-    """The rounds until the tolerance, as far as the last ones tell; at most those allowed."""
-    most = settings.rounds - (seen[-1].round if seen else 0)
+def rounds_left(seen: Sequence[Record], settings: Settings) -> float | None:
+    """Until the tolerance is met, as far as the last rounds tell; None where they do not."""
     recent = [record for record in seen[-WINDOW:] if record.optimality > 0]
-    if len(recent) < 2:
-        return most
+    if len(recent) < 3:
+        return None
     rounds = np.array([record.round for record in recent], float)
     slope = np.polyfit(rounds, np.log([record.optimality for record in recent]), 1)[0]
     if slope >= 0:
-        return most
-    return min(most, max(0.0, math.log(settings.tol / recent[-1].optimality) / slope))
+        return None
+    missing = max(0.0, math.log(settings.tol / recent[-1].optimality) / slope)
+    return min(missing, settings.rounds - recent[-1].round)

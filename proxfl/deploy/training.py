@@ -195,6 +195,7 @@ class Training:
         if self.checkpoint.exists():
             before = kept.restore_progress(self.checkpoint, driver)
         traffic, ledger = list(before.traffic), self.federation.ledger
+        earlier, begun = len(before.records), time.monotonic()
 
         def keep(state: Any, records: list[Record]) -> None:
             if len(records) == 1:
@@ -206,8 +207,9 @@ class Training:
             standing = self.federation.standing_after(int(state.counted))
             books = self.books._replace(standing=standing, seconds=self.seconds)
             kept.store(self.checkpoint, Progress(state, records, traffic), books)
+            each = (time.monotonic() - begun) / (len(records) - earlier)
             self.status.tell(
-                **after_round(records, self.seconds, driver.settings),
+                **after_round(records, each, driver.settings),
                 answered=len(self.federation.answered[1]),
                 away=sorted(self.federation.away),
                 bytes_up=up,

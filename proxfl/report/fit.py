@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from proxfl.report.deployment import deployment
 from proxfl.report.fit_figures import bars, objective_figure, optimality_figure
 from proxfl.report.page import Page
 from proxfl.report.told import Told, count, scales, size, unit_of
@@ -18,6 +19,8 @@ def page(told: Told) -> Page:
     title = f"{model['target']}: a {told.spec.loss} model from {count(sites, 'site')}"
     made = Page(title, lead(told))
     for heading, fill in SECTIONS.items():
+        if heading == DEPLOYED and "deployment" not in told.manifest:
+            continue
         made.section(heading)
         fill(made, told)
     return made
@@ -235,6 +238,7 @@ def again(made: Page, told: Told) -> None:
     )
 
 
+DEPLOYED = "Deployment"  # there for real sites only
 SECTIONS = {
     "What was asked": asked,
     "What was found": found,
@@ -242,6 +246,7 @@ SECTIONS = {
     "Convergence": convergence,
     "Communication": communication,
     "Sites": site_table,
+    DEPLOYED: deployment,
     "Data": data,
     "How to reproduce": again,
 }

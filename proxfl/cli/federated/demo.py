@@ -69,12 +69,12 @@ def write_data(folder: Path, sites: int) -> list[Path]:
 
 def deployed(home: Any, files: list[Path]) -> int:
     """Server, sites and a run; all processes end with it, however it ends."""
+    from proxfl.deploy import launch
     from proxfl.deploy.keys import make_site_keys
-    from proxfl.deploy.launch import free_port
     from proxfl.files import write_text
 
-    sites, port = tuple(file.stem for file in files), free_port()
-    for site in sites:
+    port = launch.free_port()
+    for site in (file.stem for file in files):
         public = make_site_keys(home.site(site) / "keys", site).public
         write_text(home.public_keys / public.name, public.read_text())
     keepers: list[Any] = []
@@ -84,12 +84,11 @@ def deployed(home: Any, files: list[Path]) -> int:
         with ThreadPoolExecutor(len(files)) as pool:
 
             def enter(file: Path) -> None:
+                launch.register(home.server, home.public_keys / f"{file.stem}.pub", file.stem)
                 keepers.append(join.start(home, file.stem, file, f"127.0.0.1:{port}", True))
 
-            entering = [pool.submit(enter, file) for file in files]
-            serve.registrar(home, sites)()
-            for one in entering:
-                one.result()
+            for entered in [pool.submit(enter, file) for file in files]:
+                entered.result()
         say(f"{len(files)} sites have joined: a worker, a SuperNode and an executor each.")
         parser = argparse.ArgumentParser()
         running.told(parser)

@@ -32,7 +32,7 @@ def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, A
         if not alive(status["pid"]):
             line.end()
             return lost(home, "ended")
-        line.show(sentence(status), status.get("round"))
+        line.show(sentence(status))
         time.sleep(LOOK_SECONDS)
 
 
@@ -62,14 +62,15 @@ def sentence(status: Mapping[str, Any]) -> str:
     parts = [
         f"round {status['round']}",
         f"{status['answered']} of {sites} sites",
-        "no certificate yet" if known is None else f"optimality {known:.1e}",
-        f"to {status['tolerance']:.0e}",
+        "no certificate yet"
+        if known is None
+        else f"optimality {known:.1e} (to {status['tolerance']:.0e})",
         f"{size(status['bytes_up'])} up, {size(status['bytes_down'])} down",
-        f"{status['left']:.0f} s left",
     ]
+    parts += [] if status["left"] is None else [f"about {status['left']:.0f} s left"]
     parts += [f"without {', '.join(status['away'])}"] if status["away"] else []
     parts += [f"{status['faults']} faults"] if status["faults"] else []
-    return ", ".join(parts).replace(", to ", " to ")
+    return ", ".join(parts)
 
 
 class Line:
@@ -78,7 +79,7 @@ class Line:
     def __init__(self):
         self.last, self.shown_at, self.live = "", 0.0, sys.stderr.isatty()
 
-    def show(self, text: str, round: Any) -> None:
+    def show(self, text: str) -> None:
         now = time.monotonic()
         if text == self.last or (not self.live and now - self.shown_at < LINE_SECONDS):
             return

@@ -1,0 +1,52 @@
+"""What a run over real sites adds to its report: who took part, what went wrong, what was sent."""
+
+import datetime
+from typing import Any
+
+from proxfl.report.page import Page
+from proxfl.report.told import Told, count, size
+
+MOST_FAULTS = 100  # of a table; manifest.json has the rest
+
+
+def deployment(made: Page, told: Told) -> None:
+    held = told.manifest["deployment"]
+    rounds, sites = told.model["certificate"]["rounds"], held["sites"]
+    always = all(site["rounds"] == rounds for site in sites.values())
+    who = "Every site took part in every round." if always else "Not every site was in every round."
+    again = count(held["resumed"], "time")
+    made.text(f"{who} The run was resumed {again}." if held["resumed"] else who)
+    made.facts(
+        {
+            "connection": "TLS, sites known by their keys" if held["secure"] else "in the clear",
+            "quorum": f"{held['quorum']} of {count(sites, 'site')}",
+        }
+    )
+    made.table(
+        ["site", "rounds", "payload up", "payload down", "Flower up", "Flower down"],
+        [[name, site["rounds"], *sizes(site)] for name, site in sites.items()]
+        + [["all", "", *sizes(held["traffic"])]],
+        "Bytes as measured by the server. Payload is the numbers exchanged; Flower's are whole "
+        "messages, headers and repetitions included, to which HTTP and TLS add theirs.",
+    )
+    faults(made, held["faults"])
+
+
+def sizes(ways: Any) -> list[str]:
+    return [size(ways[way][what]) for what in ("payload", "flower") for way in ("up", "down")]
+
+
+def faults(made: Page, found: list[dict[str, Any]]) -> None:
+    if not found:
+        made.text("Nothing went wrong.")
+        return
+    moment = lambda fault: datetime.datetime.fromtimestamp(fault["time"], datetime.UTC)
+    more = f" {len(found) - MOST_FAULTS} more are in manifest.json." * (len(found) > MOST_FAULTS)
+    made.table(
+        ["time (UTC)", "step", "site", "what went wrong"],
+        [
+            [f"{moment(f):%Y-%m-%d %H:%M:%S}", f["step"], f["site"], f["sentence"]]
+            for f in found[:MOST_FAULTS]
+        ],
+        "What was late, lost or refused, none of which entered the model." + more,
+    )
