@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Algorithm
-from proxfl.losses import Linear
+from proxfl.losses import Linear, Softmax
+from proxfl.points import Tree
 from proxfl.problem import Problem, Shard
 
 
@@ -13,15 +14,16 @@ def check(
     algorithm: Algorithm, problem: Problem, shards: Shard, *, rounds: int, cohort: int | None
 ) -> None:
     """Raises ValueError with the first thing that is wrong."""
-    for found in (
-        bad_counts(algorithm, shards, rounds, cohort),
-        bad_batch(problem, shards),
-        bad_labels(problem, shards),
-        bad_start(problem, shards),
-        bad_prox_step(algorithm, problem),
-    ):
-        if found is not None:
-            raise ValueError(found)
+    found = (
+        bad_counts(algorithm, shards, rounds, cohort)
+        or bad_batch(problem, shards)
+        or bad_labels(problem, shards)
+        or bad_outputs(problem, shards)
+        or bad_start(problem, shards)
+        or bad_prox_step(algorithm, problem)
+    )
+    if found is not None:
+        raise ValueError(found)
 
 
 def bad_counts(algorithm: Algorithm, shards: Shard, rounds: int, cohort: int | None) -> str | None:
@@ -56,6 +58,34 @@ def bad_labels(problem: Problem, shards: Shard) -> str | None:
         return None
     _, y = shards.examples
     return problem.loss.check(np.asarray(y))
+
+
+def bad_outputs(problem: Problem, shards: Shard) -> str | None:
+    """Targets and coefficients of a linear model must agree on the scores of a row."""
+    loss, x0 = problem.loss, problem.x0
+    if not isinstance(loss, Linear):
+        return None
+    coef = x0.params.coef if isinstance(x0, Tree) else x0
+    y, name = np.asarray(shards.examples[1]), type(loss).__name__
+    if isinstance(loss, Softmax):
+        if y.ndim != 2 or coef.ndim != 2:
+            return (
+                f"{name} needs one label per row and coefficients with one column per class, got "
+                f"labels of shape {y.shape[2:]} per row and coefficients of shape {coef.shape}."
+            )
+        classes = coef.shape[1]
+        if y.max() < classes:
+            return None
+        return (
+            f"{name} labels must be below {classes}, the columns of the coefficients, got "
+            f"{y.max()}; number the classes from 0, or give x0 more columns."
+        )
+    if y.shape[2:] == coef.shape[1:]:
+        return None
+    return (
+        f"{name} needs as many targets per row as the coefficients have columns, got targets of "
+        f"shape {y.shape[2:]} per row and coefficients of shape {coef.shape}; make them agree."
+    )
 
 
 def bad_start(problem: Problem, shards: Shard) -> str | None:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from proxfl.points import Point, Tree
-from proxfl.pytree import positive
+from proxfl.pytree import keep_rules, positive
 
 
 class Loss(abc.ABC):
@@ -160,6 +160,7 @@ class Huber(Linear):
     """Squared error up to a residual of delta, linear beyond it."""
 
     delta: float = positive(default=1.0)
+    __post_init__ = keep_rules
     curvature = 1.0
     labels = NUMBERS
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl.losses import Logistic, Squared
+from proxfl.losses import Coefficients, Huber, Logistic, Softmax, Squared
+from proxfl.points import Tree
 from proxfl.prox import L1, MCP
 from tests import cases
 
@@ -80,6 +81,38 @@ def test_labels_that_the_loss_does_not_take():
     sites = [(a, (y + 1) / 2) for a, y in cases.sites()]
     with pytest.raises(ValueError, match="-1"):
         run(sites=sites)
+
+
+def classified(labels, x0):
+    rows = [(a, labels[: len(a)]) for a, _ in cases.sites()]
+    run(problem=px.Problem(g=L1(0.1), x0=x0, loss=Softmax()), sites=rows)
+
+
+def test_labels_of_classes_that_the_model_does_not_have():
+    labels = np.arange(100) % 4
+    with pytest.raises(ValueError, match="Softmax labels must be below 3, .* got 3; number"):
+        classified(labels, np.zeros((cases.D, 3)))
+    with pytest.raises(ValueError, match="Softmax labels must be integers from 0, got values"):
+        classified(labels + 0.5, np.zeros((cases.D, 4)))
+    with pytest.raises(ValueError, match=r"one column per class, .* coefficients of shape \(6,\)"):
+        classified(labels, np.zeros(cases.D))
+    with_intercept = Tree(Coefficients(jnp.zeros((cases.D, 3)), jnp.zeros(3)))
+    with pytest.raises(ValueError, match="Softmax labels must be below 3"):
+        classified(labels, with_intercept)
+
+
+@pytest.mark.parametrize(("columns", "targets"), [((2,), ()), ((), (2,)), ((2,), (3,))])
+def test_targets_that_do_not_fit_the_coefficients(columns, targets):
+    problem = px.Problem(g=L1(0.1), x0=np.zeros((cases.D, *columns)), loss=Squared())
+    sites = [(a, np.zeros((len(a), *targets))) for a, _ in cases.sites()]
+    with pytest.raises(ValueError, match="Squared needs as many targets per row as the coeff"):
+        run(problem=problem, sites=sites)
+
+
+@pytest.mark.parametrize("delta", [0.0, -1.0, np.nan, np.inf])
+def test_a_bend_of_huber_that_is_not_positive(delta):
+    with pytest.raises(ValueError, match="Huber.delta must be positive and finite, got"):
+        Huber(delta)
 
 
 def test_a_starting_point_of_the_wrong_length():
