@@ -135,9 +135,9 @@ def carry_out(plan: Plan) -> bool:
     from proxfl.fit import train as fitting
     from proxfl.progress import progress
 
-    done, label = 0, f"Training on {plan.spec.target}"
+    done, label, goal = 0, f"Training on {plan.spec.target}, rounds", f"{plan.spec.tol:.1e}"
     try:
-        with on_sigterm(), progress(label, plan.spec.rounds) as report:
+        with on_sigterm(), progress(label, None) as report:
             job = fitting.begin(plan.spec)
             refuse_other_data(plan, job.fingerprints)
 
@@ -147,7 +147,8 @@ def carry_out(plan: Plan) -> bool:
                     results.begin(plan.folder, job.spec, job.fingerprints, plan.command)
                 done = record.round
                 known = not math.isnan(record.optimality)
-                report(done, note=f"optimality {record.optimality:.1e}" if known else "")
+                told = f"optimality {record.optimality:.1e}, goal {goal}" if known else ""
+                report(done, note=told)
 
             fit = trained(job, plan, watch)
             results.write(plan.folder, fit, plan.command)
