@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="go on with the run in this folder; only --rounds and --tol may be given anew",
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_argument("--tensorboard", metavar="DIR", help="send the rounds to TensorBoard files")
+    parser.add_argument("--mlflow", metavar="URI", help="send the rounds to an MLflow server")
     parser.epilog = options.conventions() + "\n" + EPILOG
 
 
@@ -54,7 +56,7 @@ class Plan(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     plan = fresh(args) if args.resume is None else resumed(args)
-    if not plan.finished and not carry_out(plan):
+    if not plan.finished and not carry_out(plan, args.tensorboard, args.mlflow):
         return 130
     return conclude(plan.folder, args.json, resumption(plan.folder))
 
@@ -129,17 +131,19 @@ def resumed(args: argparse.Namespace) -> Plan:
     return Plan(replace(spec, **given), folder, command, manifest["fingerprints"])
 
 
-def carry_out(plan: Plan) -> bool:
+def carry_out(plan: Plan, tensorboard: str | None = None, mlflow: str | None = None) -> bool:
     """Train and write the folder; whether that came to an end."""
+    from proxfl import sinks
     from proxfl.fit import folder as results
     from proxfl.fit import train as fitting
     from proxfl.progress import progress
 
     done, label, goal = 0, f"Training on {plan.spec.target}, rounds", f"{plan.spec.tol:.1e}"
     try:
-        with on_sigterm(), progress(label, None) as report:
+        with on_sigterm(), progress(label, None) as report, ExitStack() as stack:
             job = fitting.begin(plan.spec)
             refuse_other_data(plan, job.fingerprints)
+            send = stack.enter_context(sinks.opened(tensorboard, mlflow, plan.spec.to_dict()))
 
             def watch(record: Any) -> None:
                 nonlocal done
@@ -149,6 +153,7 @@ def carry_out(plan: Plan) -> bool:
                 known = not math.isnan(record.optimality)
                 told = f"optimality {record.optimality:.1e}, goal {goal}" if known else ""
                 report(done, note=told)
+                send(record._asdict())
 
             fit = trained(job, plan, watch)
             results.write(plan.folder, fit, plan.command)
