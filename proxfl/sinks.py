@@ -53,7 +53,7 @@ def tensorboard(folder: str | PathLike) -> Iterator[Write]:
 def mlflow(
     uri: str, experiment: str = "proxfl", options: Mapping[str, Any] | None = None
 ) -> Iterator[Write]:
-    """A run of an MLflow server, or of a folder (file:...), with the options as its parameters."""
+    """A new run on an MLflow server (http://...), with the options as its parameters."""
     entities = needed("mlflow.entities", "mlflow")
     client = needed("mlflow", "mlflow").MlflowClient(tracking_uri=uri)
     found = client.get_experiment_by_name(experiment)

@@ -101,16 +101,16 @@ def test_tensorboard_gets_every_finite_number_at_its_round(tmp_path):
 
 
 def test_mlflow_gets_every_finite_number_at_its_round_and_the_options(runs):
-    with sinks.mlflow("file:runs", options={"l1": 0.1}) as write:
+    with sinks.mlflow("http://runs", options={"l1": 0.1}) as write:
         for row in ROWS:
             write(row)
     (run,) = runs["proxfl"]
     assert (run.metrics, run.params, run.status) == (NUMBERS, {"l1": "0.1"}, "FINISHED")
-    assert run.uri == "file:runs"
+    assert run.uri == "http://runs"
 
 
 def test_mlflow_is_told_in_messages_of_a_size_it_takes_and_of_a_failure(runs):
-    with pytest.raises(KeyboardInterrupt), sinks.mlflow("file:runs") as write:
+    with pytest.raises(KeyboardInterrupt), sinks.mlflow("http://runs") as write:
         for k in range(3000):
             write({"round": k, "objective": 1.0})
         raise KeyboardInterrupt
@@ -121,7 +121,7 @@ def test_mlflow_is_told_in_messages_of_a_size_it_takes_and_of_a_failure(runs):
 
 def test_an_experiment_may_have_several_runs(runs):
     for _ in range(2):
-        with sinks.mlflow("file:runs"):
+        with sinks.mlflow("http://runs"):
             pass
     assert len(runs["proxfl"]) == 2
 
@@ -138,7 +138,7 @@ def test_a_package_that_is_not_there_is_named(tmp_path, monkeypatch, module):
 def test_training_sends_its_rounds_to_both(tmp_path, runs):
     data = world.write(tmp_path / "data", world.diabetes(), 2)
     told = f"--target progression --loss squared --l1 1 --tensorboard {tmp_path / 'events'}"
-    outcome = proxfl("train", data, *told.split(), "--mlflow", "file:x", "--out", tmp_path / "out")
+    outcome = proxfl("train", data, *told.split(), "--mlflow", "http://runs", "--out", tmp_path / "out")
     assert outcome.code == 0, outcome.err
     lines = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
     history = [json.loads(line) for line in lines]
