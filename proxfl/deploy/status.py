@@ -85,4 +85,4 @@ def rounds_left(seen: Sequence[Record], settings: Settings) -> float | None:
     if slope >= 0:
         return None
     missing = max(0.0, math.log(settings.tol / recent[-1].optimality) / slope)
-    return min(missing, settings.rounds - recent[-1].round)
+    return min(missing, float(settings.rounds - recent[-1].round))

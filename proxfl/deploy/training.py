@@ -237,14 +237,14 @@ class Training:
 
 
 def stand_in(spec: Spec, agreement: Agreement) -> Shard:
-    """What the server knows of a shard: the shape and type of a row."""
-    outputs = len(agreement.targets)
+    """What the server knows of a shard: the shape and type of a row. It has a batch of them."""
+    outputs, rows = len(agreement.targets), spec.batch or 1
     whole = spec.loss == "softmax"
-    y = (1,) if whole or outputs == 1 else (1, outputs)
+    y = (rows,) if whole or outputs == 1 else (rows, outputs)
     shape: Any = jax.ShapeDtypeStruct
-    row = shape((1, len(agreement.features)), jnp.float64)
-    label = shape(y, jnp.int32 if whole else jnp.float64)
-    return Shard((row, label), shape((), jnp.int32), shape((), jnp.float64))
+    features = shape((rows, len(agreement.features)), jnp.float64)
+    labels = shape(y, jnp.int32 if whole else jnp.float64)
+    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
 
 
 def by_kind(ledger: Ledger) -> dict[str, Traffic]:

@@ -19,7 +19,7 @@ def deployment(made: Page, told: Told) -> None:
     made.facts(
         {
             "connection": "TLS, sites known by their keys" if held["secure"] else "in the clear",
-            "quorum": f"{held['quorum']} of {count(sites, 'site')}",
+            "quorum": f"{held['quorum']} of {count(len(sites), 'site')}",
         }
     )
     made.table(
