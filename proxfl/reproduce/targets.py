@@ -64,6 +64,7 @@ def table(module: Any, name: str, folder: Path, quick: bool) -> Frame:
         with whole(path) as file:
             frame.to_csv(file, index=False, float_format="%.6g")
     # Read back in either case: verdicts must come from what is on disk.
-    return pd.read_csv(path, keep_default_na=False, na_values=["nan", "NaN", ""]).fillna(
-        {"variant": ""}
+    frame = pd.read_csv(
+        path, keep_default_na=False, na_values=["nan", "NaN", ""], dtype={"theorem": str}
     )
+    return frame.fillna({"variant": ""})

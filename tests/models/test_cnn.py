@@ -154,3 +154,17 @@ def test_a_federation_trains_it():
         assert list(cnn.predict(result.model.params, base)) == [0, 1]
     assert result.history["objective"][-1] < result.history["objective"][0]
     assert result.bytes_up == 4 * 112_394
+
+
+@pytest.mark.parametrize(("name", "side"), [("conv1", 28), ("conv2", 14)])
+def test_a_convolution_is_the_same_in_the_form_for_each_device(name, side):
+    """So are its derivatives."""
+    layer = cnn.init(jax.random.key(0), jnp.float64)[name]
+    x = jax.random.normal(jax.random.key(1), (3, side, side, layer["kernel"].shape[2]))
+    pull = jax.random.normal(jax.random.key(2), (3, side // 2, side // 2, 32))
+    found = []
+    for form in (cnn.by_patches, cnn.by_cells):
+        z, back = jax.vjp(form, layer, x)
+        found.append((z, back(pull)))
+    for a, b in zip(*map(jax.tree.leaves, found), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
