@@ -6,22 +6,20 @@ import proxfl as px
 from proxfl.data import Design, logistic
 from proxfl.losses import Logistic
 from proxfl.prox import L1
-from proxfl.report import plots
+from proxfl.report.curves import compare
 
 
 def main():
     design = Design(clients=10, rows=60, features=20, feature_shift=1.0, coef_shift=1.0)
     sites = logistic(design, nonzeros=5, seed=0).sites
     problem = px.Problem(loss=Logistic(), g=L1(0.01), x0=np.zeros(20))
-    figure, (ax,) = plots.panels(1)
-    for i, algorithm in enumerate(
-        [px.Decoupled(0.02, 2.0, 10), px.FedDA(0.02, 2.0, 10), px.FedMid(0.02, 2.0, 10)]
-    ):
-        history = px.simulate(algorithm, problem, sites, rounds=400).history
-        name = type(algorithm).__name__
-        ax.plot(history["round"], history["optimality"], color=plots.COLOURS[i], label=name)
-    plots.label(ax, "Full gradients, tau = 10", "communication round", "optimality")
-    return figure
+    methods = {"Decoupled": px.Decoupled, "FedDA": px.FedDA, "FedMid": px.FedMid}
+    steps = {"eta": 0.02, "eta_g": 2.0, "tau": 10}
+    results = {
+        name: px.simulate(method(**steps), problem, sites, rounds=400)
+        for name, method in methods.items()
+    }
+    return compare(results, "optimality")
 
 
 if __name__ == "__main__":

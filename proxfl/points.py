@@ -53,6 +53,12 @@ def as_point(x: Any) -> Point:
     return x if is_array or isinstance(x, Tree) else Tree(x)
 
 
+def leaf_names(x: Point) -> list[str]:
+    """The path of each leaf, such as "layer/kernel"; empty for an array by itself."""
+    paths = jax.tree_util.tree_leaves_with_path(x.params if isinstance(x, Tree) else x)
+    return [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths]
+
+
 def zeros_like(x: Point) -> Point:
     return jax.tree.map(jnp.zeros_like, x)
 

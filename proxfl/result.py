@@ -1,14 +1,20 @@
 """What a run gives back."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from proxfl.core import Algorithm
+from proxfl.export import arrays, save_safetensors
 from proxfl.points import Point
 from proxfl.rounds import Run
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,26 @@ class Result:
     bytes_up: int
     bytes_down: int
     compile_seconds: float
+
+    def plot(self, metric: str = "optimality", along: str = "round") -> "matplotlib.figure.Figure":
+        """One metric of the history against rounds, seconds or bytes; the figure is not shown."""
+        from proxfl.report.curves import compare  # matplotlib is not for runs that draw nothing
+
+        return compare({type(self.algorithm).__name__: self}, metric, along)
+
+    def frame(self) -> "pandas.DataFrame":
+        """The history as a table, one row per observation."""
+        import pandas
+
+        return pandas.DataFrame(self.history)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The model by the paths of its leaves; what the penalty put to zero is exactly zero."""
+        return arrays(self.model)
+
+    def export(self, path: str | os.PathLike) -> None:
+        """Write the model as a safetensors file."""
+        save_safetensors(path, self.model)
 
 
 class DivergenceError(ArithmeticError):

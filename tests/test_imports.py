@@ -16,7 +16,7 @@ LAYERS = [
     ["algorithms", "privacy", "penalties", "conjugates"],
     ["problem", "data", "models"],
     ["engine", "federation"],
-    ["rounds", "checkpoint"],
+    ["rounds", "checkpoint", "export"],
     ["measure", "smoothness", "checks"],
     ["result", "tasks", "theory"],
     ["simulation"],

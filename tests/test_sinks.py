@@ -137,8 +137,9 @@ def test_a_package_that_is_not_there_is_named(tmp_path, monkeypatch, module):
 
 def test_training_sends_its_rounds_to_both(tmp_path, runs):
     data = world.write(tmp_path / "data", world.diabetes(), 2)
-    told = f"--target progression --loss squared --l1 1 --tensorboard {tmp_path / 'events'}"
-    outcome = proxfl("train", data, *told.split(), "--mlflow", "http://runs", "--out", tmp_path / "out")
+    told = "--target progression --loss squared --l1 1 --mlflow http://runs"
+    folders = ["--tensorboard", tmp_path / "events", "--out", tmp_path / "out"]
+    outcome = proxfl("train", data, *told.split(), *folders)
     assert outcome.code == 0, outcome.err
     lines = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
     history = [json.loads(line) for line in lines]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from proxfl.core import Regulariser
-from proxfl.points import Point, Scalar, Tree
+from proxfl.points import Point, Scalar, leaf_names
 from proxfl.prox.norms import Zero
 from proxfl.pytree import pytree, static
 
@@ -20,8 +20,7 @@ def assign(
     parts: tuple[Regulariser, ...], patterns: tuple[str, ...], x: Point
 ) -> list[Regulariser]:
     """The regulariser of each leaf, in order: that of the first pattern which fits its path."""
-    paths = jax.tree_util.tree_leaves_with_path(x.params if isinstance(x, Tree) else x)
-    names = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths]
+    names = leaf_names(x)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ValueError(f"no leaf is named {pattern!r}; the leaves are {', '.join(names)}.")
