@@ -156,6 +156,6 @@ def repeat_drawn(
     kind = dtype(carry)
 
     def body(t, carry):
-        return step(carry, t.astype(kind), jax.random.fold_in(key, t))
+        return step(carry, jnp.asarray(t, kind), jax.random.fold_in(key, t))
 
     return jax.lax.fori_loop(0, times, body, carry)

@@ -7,7 +7,7 @@ it is and costs nothing more in the table.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -59,13 +59,11 @@ def sweep(
         watch, watch_axis = common(observe)
         axes = (0, problem_axis, data_axis)
         keys = jnp.array(seeds if seeds is not None else [0] * count)
-        begin = jax.jit(jax.vmap(start, in_axes=(*axes, 0)))
+        begin, look, step, output = programs(axes, watch_axis, cohort)
         run = begin(method, problem, data, keys)
-        look = jax.jit(jax.vmap(partial(first_look, block=None), in_axes=(*axes, 0, watch_axis)))
         parts = [
             {k: np.asarray(v)[:, None] for k, v in look(method, problem, data, run, watch).items()}
         ]
-        step = compiled(axes, watch_axis, cohort)
         with show_progress(f"{count} runs", rounds, progress) as report:
             done = 0
             while done < rounds:
@@ -76,7 +74,6 @@ def sweep(
                 done += times * stride
                 report(done)
         history = {k: np.concatenate([p[k] for p in parts], axis=1) for k in parts[0]}
-        output = jax.jit(jax.vmap(lambda a, p, r: a.output(p.g, r.server), in_axes=(0, axes[1], 0)))
         models = jax.tree.map(np.asarray, output(method, problem, run))
     seen = np.unique(history.pop("round"))
     lost = np.isnan(next(iter(history.values()))[:, -1])
@@ -84,9 +81,17 @@ def sweep(
     return Sweep(seen[np.isfinite(seen)].astype(int), history, split, lost)
 
 
-def compiled(axes: tuple[Any, ...], watch_axis: Any, cohort: int | None):
-    run = partial(advance, cohort=cohort, block=None)
-    return jax.jit(jax.vmap(run, in_axes=(*axes, 0, watch_axis, None, None, None, None)))
+@cache
+def programs(axes: tuple[Any, ...], watch_axis: Any, cohort: int | None) -> tuple[Any, ...]:
+    """Start, look, advance and report, each for all runs at once; made once, so compiled once."""
+    advanced = partial(advance, cohort=cohort, block=None)
+    model = lambda algorithm, problem, run: algorithm.output(problem.g, run.server)
+    return (
+        jax.jit(jax.vmap(start, in_axes=(*axes, 0))),
+        jax.jit(jax.vmap(partial(first_look, block=None), in_axes=(*axes, 0, watch_axis))),
+        jax.jit(jax.vmap(advanced, in_axes=(*axes, 0, watch_axis, None, None, None, None))),
+        jax.jit(jax.vmap(model, in_axes=(0, axes[1], 0))),
+    )
 
 
 def first(given: Any) -> Any:

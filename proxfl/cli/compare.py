@@ -3,7 +3,10 @@
 import argparse
 from pathlib import Path
 
+from proxfl.cli.problem import add_own, own, pick
+
 QUICK = ("l1-least-squares",)
+TAU = 5
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,15 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a method of the table (repeatable; default: all)",
     )
-    parser.add_argument(
-        "--sites",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="your own files, one per site, in place of a shipped problem",
-    )
-    parser.add_argument("--config", type=Path, help="with --sites: a TOML file as for train")
-    parser.add_argument("--local-steps", type=int, default=5, metavar="N")
+    add_own(parser)
+    parser.add_argument("--local-steps", type=int, default=TAU, metavar="N")
     parser.add_argument("--rounds", type=int, default=None, metavar="N")
     parser.add_argument(
         "--draws", type=int, default=None, metavar="N", help="data sets per problem"
@@ -39,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from proxfl.cli.tables import show
     from proxfl.league.entrants import ENTRANTS
-    from proxfl.league.show import SHORT, ranked, write
+    from proxfl.league.show import NARROW, ranked, write
     from proxfl.league.table import play
     from proxfl.problems import PROBLEMS
     from proxfl.progress import progress
@@ -58,38 +54,20 @@ def run(args: argparse.Namespace) -> int:
             results[name] = play(
                 chosen, problem, tau=args.local_steps, rounds=rounds, seeds=draws, report=report
             )
-        table = ranked(results[name])[["method", *SHORT]]
+        table = ranked(results[name])[["method", *NARROW]]
         show(name, list(table), table.values.tolist())
-    command = f"proxfl compare{' --quick' if args.quick else ''}"
+    command = spelt(args)
     print(f"Report: {write(results, args.out, command)}")
     return 0
 
 
-def pick(table, name: str, what: str):
-    if name not in table:
-        raise ValueError(f"There is no {what} {name!r}; the table has {', '.join(table)}.")
-    return table[name]
-
-
-def own(args: argparse.Namespace):
-    """The user's files as a problem: one data set, whatever the draw."""
-    import numpy as np
-
-    from proxfl.fit.agreement import agree, prepare, problem_of, summarise
-    from proxfl.penalties import read_files
-    from proxfl.precision import precision
-    from proxfl.problem import shards_of
-    from proxfl.problems import Shipped
-    from proxfl.spec import Spec
-    from proxfl.tables import read_sites
-
-    if args.config is None:
-        raise ValueError("--sites needs --config FILE, which says target, loss and penalty.")
-    spec = read_files(Spec.from_toml(args.config, {"sites": [str(p) for p in args.sites]}))
-    tables = read_sites(spec.sites, spec.target, spec.missing)
-    agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
-    with precision(np.float64):
-        examples = [prepare(table, spec, agreement) for table in tables]
-        shards = shards_of(examples, list(agreement.weights))
-        made = Shipped(problem_of(spec, agreement), shards, None)
-    return lambda seed: made
+def spelt(args: argparse.Namespace) -> str:
+    """The command as one would type it."""
+    words = ["proxfl compare", *(["--quick"] if args.quick else [])]
+    words += [f"--problem {name}" for name in args.problem or []]
+    words += [f"--method '{name}'" for name in args.method or []]
+    words += ["--sites", *map(str, args.sites), f"--config {args.config}"] if args.sites else []
+    words += [f"--local-steps {args.local_steps}"] if args.local_steps != TAU else []
+    words += [f"--rounds {args.rounds}"] if args.rounds else []
+    words += [f"--draws {args.draws}"] if args.draws else []
+    return " ".join(words)

@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": "a league table of methods, each tuned on the same budget",
     "data": "fetch a public data set (MNIST) into the cache folder",
     "sweep": "a grid or random search over steps and penalty",
+    "steps": "the constants of a problem, and steps by theory and by practice",
 }
 
 

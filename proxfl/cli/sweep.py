@@ -52,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from proxfl.cli.compare import pick
+    from proxfl.cli.problem import pick
     from proxfl.cli.tables import show
     from proxfl.files import whole
     from proxfl.league.search import Ranges, draw, search

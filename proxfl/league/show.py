@@ -12,18 +12,9 @@ from proxfl.report import plots
 from proxfl.report.page import Page
 from proxfl.report.plots import Frame
 
-SHORT = (
-    "verdict",
-    "final optimality",
-    "rounds to 1e-06",
-    "kB up to 1e-06",
-    "vectors up",
-    "vectors down",
-    "gradients",
-    "proxes",
-    "ms per round",
-    "nonzeros",
-)
+# What fits a terminal, and what a page.
+NARROW = ("verdict", "final optimality", "rounds to 1e-06", "kB up to 1e-06", "vectors up")
+SHORT = (*NARROW, "vectors down", "gradients", "proxes", "ms per round", "nonzeros")
 
 
 def ranked(entries: Sequence[Entry]) -> Frame:

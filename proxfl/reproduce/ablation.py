@@ -143,7 +143,7 @@ def claims(frame: Frame) -> list[Claim]:
     ours = ends("float32 message", "summed gradients", "distance")
     taus = {
         case: rounds_to(rows, 1e-6).median()
-        for case, rows in frame[frame.study == "tau, same eta_round"].groupby("case")
+        for case, rows in frame[frame.study == "tau, same eta_round"].groupby("case", sort=False)
     }
     mild, strong = ends("heterogeneity", "shift 0"), ends("heterogeneity", "shift 3")
     return [

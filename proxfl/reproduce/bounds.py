@@ -47,7 +47,7 @@ class Case(NamedTuple):
 def cases(quick: bool) -> list[Case]:
     design = Design(clients=20, rows=80, features=10, feature_shift=0.5, coef_shift=0.5)
     labelled, measured = logistic(design, nonzeros=3, seed=0), lasso(design, nonzeros=3, seed=0)
-    rounds = 300 if quick else 2000
+    rounds = 300 if quick else 1000
     made = []
     with precision(np.float64):
         for theorem, sites, loss, batch in (
@@ -82,7 +82,7 @@ def case(theorem: str, problem: Problem, shards: Shard, rounds: int) -> Case:
 
 def compute(quick: bool, report, folder: Path) -> Frame:
     """Per theorem, seed and round: Omega, |G|^2, the distance to x*, and each bound."""
-    frames, seeds = [], (3 if quick else 20)
+    frames, seeds = [], (3 if quick else 10)
     found = cases(quick)
     for done, c in enumerate(found):
         step = float(c.algorithm.eta_round)
@@ -168,6 +168,7 @@ def draw(frame: Frame) -> dict[str, Figure]:
             ax.plot(
                 part.index, part["redone_bound"], ":", color=plots.COLOURS[2], label="noise redone"
             )
+        ax.margins(y=0.25)  # room for the legend between the curves
         plots.label(ax, f"Theorem {theorem}", "communication round", what)
     return {"theory": figure}
 

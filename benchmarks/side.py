@@ -1,0 +1,56 @@
+"""Timings side by side: every contender in turn, again and again, so that all see one machine."""
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def seconds(call: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def interleaved(
+    calls: Mapping[str, Callable[[], object]], repeats: int, work: float = 1
+) -> dict[str, Any]:
+    """Median seconds per unit of work, with quartiles, and how much slower than the first."""
+    times = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            times[name].append(seconds(call) / work)
+    ours = np.array(next(iter(times.values())))
+    return {name: summary(np.array(taken), ours) for name, taken in times.items()}
+
+
+def summary(taken: np.ndarray, ours: np.ndarray) -> dict[str, float]:
+    low, middle, high = np.quantile(taken, [0.25, 0.5, 0.75])
+    return {
+        "seconds": float(middle),
+        "quartiles": [float(low), float(high)],
+        "times_ours": float(np.median(taken / ours)),
+    }
+
+
+def machine() -> dict[str, Any]:
+    device = jax.devices()[0]
+    return {
+        "cores": os.cpu_count(),
+        "processor": processor(),
+        "device": f"{device.platform} {device.device_kind}",
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def processor() -> str:
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,84 @@
+"""The commands for comparing methods: what they write, and what they refuse."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.world import proxfl
+
+FEW = ["--method", "Algorithm 1", "--method", "FedPD", "--method", "FedMid"]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    out = tmp_path_factory.mktemp("compare") / "out"
+    return proxfl("compare", "--quick", *FEW, "--rounds", 60, "--out", out), out
+
+
+def test_a_league_table_tells_exact_methods_from_biased_ones(compared):
+    outcome, out = compared
+    assert outcome.code == 0, outcome.err
+    table = pd.read_csv(next(out.glob("*.csv"))).set_index("method")
+    assert set(table.index) == {"Algorithm 1", "FedPD", "FedMid"}
+    ended = table["final optimality"]
+    assert ended["Algorithm 1"] < ended["FedMid"]
+    assert table.verdict["FedMid"] == "biased"
+    vectors = table[["vectors up", "vectors down"]].loc["Algorithm 1"]
+    np.testing.assert_array_equal(vectors, [1, 1])
+    assert table.gradients["Algorithm 1"] == 5  # one per local step
+    assert (out / "report.html").exists() and list(out.glob("*.png"))
+    assert "--method &#39;FedPD&#39;" in (out / "report.html").read_text()
+
+
+def test_a_league_on_own_files(data, tmp_path):
+    config = tmp_path / "fit.toml"
+    config.write_text('target = "progression"\nloss = "squared"\nl1 = 1.0\nstandardise = true\n')
+    files = sorted((data / "diabetes").iterdir())
+    args = ["--method", "Algorithm 1", "--rounds", 20, "--local-steps", 2, "--draws", 1]
+    outcome = proxfl(
+        "compare", "--sites", *files, "--config", config, *args, "--out", tmp_path / "out"
+    )
+    assert outcome.code == 0, outcome.err
+    assert "your sites" in outcome.out
+    outcome = proxfl("compare", "--sites", *files, "--out", tmp_path / "none")
+    assert outcome.code == 2 and "--sites needs --config FILE" in outcome.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_unknown_method_or_problem_is_named_with_those_there_are(tmp_path):
+    for option in ("--method", "--problem"):
+        outcome = proxfl("compare", option, "nonsense", "--out", tmp_path / "out")
+        assert outcome.code == 2 and "There is no" in outcome.err and "nonsense" in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sweep_writes_a_row_per_point(tmp_path):
+    spans = ["--eta", "0.01:0.1:2", "--eta-g", "1:2:2", "--theta", "0.01:0.1:2"]
+    more = ["--tau", 1, 2, "--seeds", 2, "--rounds", 10]
+    outcome = proxfl("sweep", *spans, *more, "--out", tmp_path)
+    assert outcome.code == 0, outcome.err
+    table = pd.read_csv(tmp_path / "sweep.csv")
+    assert len(table) == 8 * 2 * 2 and np.isfinite(table.optimality).all()
+    assert (tmp_path / "sweep.png").exists()
+
+
+def test_a_random_sweep_stays_in_its_ranges(tmp_path):
+    ranges = ["--eta", "0.01:0.1:2", "--eta-g", "1:2:2", "--random", 5]
+    outcome = proxfl("sweep", *ranges, "--tau", 1, "--batch", 5, "--rounds", 10, "--out", tmp_path)
+    assert outcome.code == 0, outcome.err
+    table = pd.read_csv(tmp_path / "sweep.csv")
+    assert len(table) == 5 and table.eta.nunique() == 5
+    assert table.eta.between(0.01, 0.1).all() and table.eta_g.between(1, 2).all()
+
+
+def test_a_sweep_refuses_a_span_it_cannot_read(tmp_path):
+    outcome = proxfl("sweep", "--eta", "1:0.1:3", "--out", tmp_path / "out")
+    assert outcome.code == 2 and "needs 0 < LOW <= HIGH" in outcome.err
+
+
+def test_steps_are_proposed_and_judged(data, tmp_path):
+    outcome = proxfl("steps", "--local-steps", 5)
+    assert outcome.code == 0, outcome.err
+    assert "practical" in outcome.out and "covered by Theorems 3.5 and 3.6" in outcome.out
+    judged = proxfl("steps", "--eta", 1e-9, "--eta-g", 100, "--local-steps", 5).out
+    assert "The steps you gave" in judged and "1/(10 L)" in judged
