@@ -226,12 +226,13 @@ def largest_useful_weight(
     if key == "nuclear":
         sum_of(parts)
         return float(np.linalg.norm(gradient, 2))
-    penalised = np.asarray(parts[key].prox(jnp.ones(gradient.shape), 0.5)) != 1
+    swept: Any = parts[key]  # its weight is 1, but for the factors of features
+    penalised = np.asarray(swept.prox(jnp.ones(gradient.shape), 0.5)) != 1
     down = jnp.asarray(-gradient)
 
     def empties(weight: float) -> bool:
         """Whether 0 is optimal, that is, the prox of one step down from 0."""
-        g = on_coefficients(replace(spec, **{key: weight}), features, outputs)
+        g = sum_of(parts | {key: replace(swept, weight=weight * swept.weight)})
         return not np.any(np.asarray(g.prox(down, 1.0))[penalised])
 
     return smallest(empties, float(np.max(np.abs(gradient))) or 1.0)
