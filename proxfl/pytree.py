@@ -27,7 +27,6 @@ class Rule(NamedTuple):
 POSITIVE = Rule("positive and finite", lambda v: bool((np.isfinite(v) & (v > 0)).all()))
 NON_NEGATIVE = Rule("non-negative and finite", lambda v: bool((np.isfinite(v) & (v >= 0)).all()))
 FRACTION = Rule("between 0 and 1", lambda v: bool(((v >= 0) & (v <= 1)).all()))
-COUNT = Rule("a whole number of at least 1", lambda v: v.dtype.kind in "iu" and bool(v >= 1))
 
 
 def leaf(*, default: Any = dataclasses.MISSING, rule: Rule | None = None) -> Any:
@@ -52,9 +51,10 @@ def static(*, default: Any = dataclasses.MISSING, rule: Rule | None = None) -> A
     return dataclasses.field(default=default, metadata={"static": True, "rule": rule})
 
 
-def count(*, default: Any = dataclasses.MISSING) -> Any:
-    """A static whole number of at least 1."""
-    return static(default=default, rule=COUNT)
+def count(*, default: Any = dataclasses.MISSING, least: int = 1) -> Any:
+    """A static whole number of at least 1, or more."""
+    holds = lambda v: v.dtype.kind in "iu" and bool(v >= least)
+    return static(default=default, rule=Rule(f"a whole number of at least {least}", holds))
 
 
 def choice(*others: str, default: str) -> Any:

@@ -119,6 +119,24 @@ algorithms = [
         "DPSpider-clipped",
     ),
     case(
+        px.Accelerated(px.Decoupled(ETA, ETA_G, TAU), 3),
+        literal_more.accelerated(ETA, ETA_G, TAU, 3, "anderson"),
+        True,
+        "Accelerated-anderson",
+    ),
+    case(
+        px.Accelerated(px.Decoupled(ETA, ETA_G, TAU), 3, "nesterov"),
+        literal_more.accelerated(ETA, ETA_G, TAU, 3, "nesterov"),
+        True,
+        "Accelerated-nesterov",
+    ),
+    case(
+        px.AcceleratedPartial(px.DecoupledPartial(ETA, ETA_G, TAU), 3),
+        literal_more.accelerated(ETA, ETA_G, TAU, 3, "anderson"),
+        True,
+        "AcceleratedPartial",
+    ),
+    case(
         px.Private(px.Decoupled(ETA, ETA_G, TAU), 1e9, 0.0),
         literal.decoupled(ETA, ETA_G, TAU),
         True,

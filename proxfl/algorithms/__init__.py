@@ -4,6 +4,8 @@ Left out: FedCanon (2025) and FedCEF (2026), of which only the abstracts were at
 of FedCanon differ in their fixed points; the idea of FedCEF is `Compressed` around Algorithm 1.
 """
 
+from proxfl.algorithms.accelerated import Accelerated as Accelerated
+from proxfl.algorithms.accelerated_partial import AcceleratedPartial as AcceleratedPartial
 from proxfl.algorithms.as_printed import AsPrinted as AsPrinted
 from proxfl.algorithms.compressed import Compressed as Compressed
 from proxfl.algorithms.compressors import Quantised as Quantised

@@ -72,7 +72,7 @@ class Accelerated(Algorithm[Server, Client, Down, Point]):
     """Algorithm 1 from mixed starting points."""
 
     inner: Decoupled
-    memory: int = count(default=10)
+    memory: int = count(default=10, least=2)
     how: str = choice("nesterov", default="anderson")
 
     @property

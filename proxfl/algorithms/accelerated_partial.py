@@ -26,7 +26,7 @@ class AcceleratedPartial(Algorithm[Server, Point, Global, Point]):
     """Algorithm 1 with server memory, from mixed starting points."""
 
     inner: DecoupledPartial
-    memory: int = count(default=10)
+    memory: int = count(default=10, least=2)
     how: str = choice("nesterov", default="anderson")
 
     @property
