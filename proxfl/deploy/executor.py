@@ -3,12 +3,16 @@
 Flower's executor unpacks the app that the server sent and runs it, in a new process per message. So
 whoever can start a run can run any code at every site, next to the data. This one leaves the app
 unopened: messages go to the site's worker and nowhere else, and one process serves them all, which
-also saves its start. It speaks Flower's own protocol through Flower's own client, whose names are
-not promised to last; hence the narrow pin on Flower's version.
+also saves its start. A message whose sender died while sending it may never be complete; so each is
+waited for in a thread of its own.
+
+It speaks Flower's own protocol through Flower's own client, whose names are not promised to last;
+hence the narrow pin on Flower's version.
 """
 
 import argparse
 import logging
+import threading
 import time
 from pathlib import Path
 
@@ -45,7 +49,12 @@ log = logging.getLogger("proxfl.deploy")
 
 POLL_SECONDS = 0.1
 DOWN_SECONDS = 1.0  # between two looks for a SuperNode that is not there
+REST_SECONDS = 600.0  # for the rest of a message of which a part is here
+LONGEST_PAUSE = 1.0  # between two looks for it
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+
+
+alone = threading.Lock()  # Flower keeps the task that a process is in, in one place
 
 
 def connection(address: str, role: str, *more) -> RuntimeHttpClient:
@@ -66,15 +75,23 @@ def serve(address: str, secret: Path, app: ClientApp = client) -> None:
             try:
                 task = node.AcquireTask(wanted)
                 if task.HasField("task") and task.token:
-                    answer(address, task.token, app)
+                    job = (address, task.token, app)
+                    threading.Thread(target=try_to, args=job, daemon=True).start()
                 else:
                     time.sleep(POLL_SECONDS)
             except httpx.TransportError as error:
                 log.warning("The SuperNode at %s does not answer: %s", address, error)
                 time.sleep(DOWN_SECONDS)
-            except Exception:  # the border of the process: the server will ask again
-                log.exception("A task was lost")
+            except Exception:  # the border of the process: the next task must be taken
+                log.exception("No task could be taken")
                 time.sleep(DOWN_SECONDS)
+
+
+def try_to(address: str, token: str, app: ClientApp) -> None:
+    try:
+        answer(address, token, app)
+    except Exception:  # the border of the thread: the server will ask again
+        log.exception("A task was lost")
 
 
 def answer(address: str, token: str, app: ClientApp) -> None:
@@ -83,29 +100,30 @@ def answer(address: str, token: str, app: ClientApp) -> None:
         alive = HeartbeatSender(make_task_heartbeat_fn_http(node))
         alive.start()
         try:
-            message, context = take(node)
-            try:
-                reply = app(message, context)
-            except Exception as error:  # the border of the process: the server is told
-                log.exception("A message was not answered")
-                reason = f"The site's executor failed with {type(error).__name__}."
-                reply = Message(
-                    Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message
-                )
-            push_message(node, reply, context)
-            push_task_output(node, context, SubStatus.COMPLETED, "")
+            given = node.PullTaskInput(PullTaskInputRequest())
+            message, context = take(node, context_from_proto(given.context))
+            with alone:
+                TaskIdentity.task_id = given.task_id
+                TaskIdentity.run_id = given.run.run_id
+                TaskIdentity.node_id = given.context.node_id
+                push_message(node, answered(message, context, app), context)
+                push_task_output(node, context, SubStatus.COMPLETED, "")
         finally:
             if alive.is_running:
                 alive.stop()
 
 
-def take(node: RuntimeHttpClient) -> tuple[Message, Context]:
-    """The message of a task and its context; the app that came with it stays unopened."""
-    given = node.PullTaskInput(PullTaskInputRequest())
-    TaskIdentity.task_id = given.task_id
-    TaskIdentity.run_id = given.run.run_id
-    TaskIdentity.node_id = given.context.node_id
-    context = context_from_proto(given.context)
+def answered(message: Message, context: Context, app: ClientApp) -> Message:
+    try:
+        return app(message, context)
+    except Exception as error:  # the border of the process: the server is told
+        log.exception("A message was not answered")
+        reason = f"The site's executor failed with {type(error).__name__}."
+        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
+
+
+def take(node: RuntimeHttpClient, context: Context) -> tuple[Message, Context]:
+    """The message of a task, once all of it is there; the app that came with it stays unopened."""
     (tree,) = node.PullMessages(PullAppMessagesRequest()).message_object_trees
     where = (Node(node_id=context.node_id), context.run_id)
     message = pull_and_inflate_object_from_tree(
@@ -114,6 +132,8 @@ def take(node: RuntimeHttpClient) -> tuple[Message, Context]:
         make_confirm_message_received_fn_protobuf(node.ConfirmMessageReceived, *where),
         return_type=Message,
         initial_backoff=POLL_SECONDS,  # the SuperNode may still be receiving the rest of it
+        backoff_cap=LONGEST_PAUSE,
+        max_time=REST_SECONDS,
     )
     message.metadata.__dict__["_message_id"] = tree.object_id
     return message, context

@@ -22,6 +22,7 @@ from proxfl.deploy.ledger import Ledger
 from proxfl.deploy.roster import Node, Roster
 from proxfl.deploy.wire import BadMessage, Frame, Header, Passing
 
+LOOKS_APART = 5  # polls for replies between two looks who is there
 SAME_FAULTS = 3  # a site that fails this often in the same words will go on doing so
 
 
@@ -82,6 +83,7 @@ class Gather:
         self.answers: dict[str, Any] = {}
         self.faults: Counter[tuple[str, str]] = Counter()
         self.not_before: dict[str, float] = {}
+        self.next_look = 0.0
 
     def run(
         self,
@@ -107,7 +109,7 @@ class Gather:
         wanted = self.patience.quorum or len(self.roster.sites)
         quorum = len(requests) if everyone else min(wanted, len(requests))
         while True:
-            self.greet(self.roster.update(self.grid.get_nodes()))
+            self.look_who_is_there()
             self.post(requests)
             self.collect(requests, kind, read)
             waited, missing = time.monotonic() - begun, requests.keys() - self.answers.keys()
@@ -118,6 +120,13 @@ class Gather:
             able = len(self.answers) + len(missing - self.stuck().keys())
             if waited > self.patience.deadline or able < quorum:
                 raise TooFewSites(self.explain(sorted(missing), quorum, waited))
+
+    def look_who_is_there(self) -> None:
+        """Less often than for replies: sites come and go more seldom."""
+        now = time.monotonic()
+        if now >= self.next_look:
+            self.next_look = now + LOOKS_APART * self.patience.poll
+            self.greet(self.roster.update(self.grid.get_nodes()))
 
     def note_absence(self, step: int, asked: Set[str], missing: Set[str]) -> None:
         for site in sorted(missing - self.roster.away):

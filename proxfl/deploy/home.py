@@ -49,6 +49,11 @@ class Home(NamedTuple):
         return self.server / "address.json"
 
     @property
+    def registered(self) -> Path:
+        """The sites that were let in."""
+        return self.server / "registered.json"
+
+    @property
     def status(self) -> Path:
         """How the last run stands."""
         return self.server / "status.json"

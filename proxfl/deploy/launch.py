@@ -195,9 +195,10 @@ def flwr(folder: Path, *arguments: str) -> Any:
     return report
 
 
-def register(folder: Path, public: Path, site: str) -> None:
-    """Let a site in by its public key."""
-    flwr(folder, "supernode", "register", str(public), CONNECTION, "--name", site)
+def register(folder: Path, public: Path, site: str) -> str:
+    """Let a site in by its public key; gives the number of its node."""
+    report = flwr(folder, "supernode", "register", str(public), CONNECTION, "--name", site)
+    return str(report["node-id"])
 
 
 def submit(folder: Path, app: Path, config: Mapping[str, Any]) -> str:
@@ -217,5 +218,5 @@ def stop_run(folder: Path, run: str) -> None:
 
 
 def nodes(folder: Path) -> list[dict[str, Any]]:
-    """The sites the server knows, by Flower's account: name, status, since when."""
+    """The sites the server knows, by Flower's account: number, status, since when."""
     return flwr(folder, "supernode", "list", CONNECTION)["nodes"]

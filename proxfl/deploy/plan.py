@@ -23,7 +23,7 @@ from typing import Any
 
 from proxfl.files import write_text
 from proxfl.spec import FIELDS, Spec
-from proxfl.tables import InputError
+from proxfl.tables import InputError, Table, read_site
 
 FILE = "federation.toml"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -106,3 +106,8 @@ def read_plan(folder: Path) -> Plan:
         return Plan(held["name"], tuple(held["sites"]), spec, tuple(held.get("features", ())))
     except (InputError, TypeError) as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def read_table(plan: Plan, data: Path) -> Table:
+    """A site's file, as the plan wants it read."""
+    return read_site(data, plan.spec.target, plan.spec.missing, plan.features or None)

@@ -28,8 +28,8 @@ OFFLINE = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Flower looks for work once a second unless told otherwise; a local look costs a millisecond.
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+    # How often Flower looks for a new run; a look costs its database some milliseconds.
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
 }
 
 
@@ -89,13 +89,10 @@ class Service:
         """The processes that carry this service's mark, where the system shows them."""
         mark, found = f"{MARK}={self.mark}".encode(), []
         for entry in Path("/proc").glob("[0-9]*"):
-            try:
+            with contextlib.suppress(OSError):
                 carried = (entry / "environ").read_bytes().split(b"\0")
-                zombie = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-            except (OSError, IndexError):
-                continue
-            if mark in carried and not zombie:
-                found.append(int(entry.name))
+                if mark in carried and runs(int(entry.name)):
+                    found.append(int(entry.name))
         return found
 
     def tail(self, lines: int = 20) -> str:
@@ -110,6 +107,21 @@ class Service:
                 state = "is still not ready" if self.alive else "ended"
                 raise RuntimeError(f"{what} {state}; its log ends with:\n{self.tail()}")
             time.sleep(0.1)
+
+
+def runs(pid: int) -> bool:
+    """Whether there is such a process; one that ended and that nobody asked about is none."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return not Path("/proc/self").exists()  # where the system shows no processes, it is there
+    return state[0] != "Z"
 
 
 def end_all(members: Callable[[], list[int]]) -> None:

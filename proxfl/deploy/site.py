@@ -16,7 +16,7 @@ import numpy as np
 
 from proxfl.core import Algorithm
 from proxfl.deploy.experiment import Experiment
-from proxfl.deploy.plan import Plan, read_plan
+from proxfl.deploy.plan import Plan, read_plan, read_table
 from proxfl.deploy.wire import BadMessage, Value
 from proxfl.deploy.worker import Worker, serve
 from proxfl.files import write_text
@@ -27,7 +27,7 @@ from proxfl.fit.train import settings_of
 from proxfl.precision import precision
 from proxfl.problem import shards_of
 from proxfl.spec import Spec
-from proxfl.tables import InputError, Table, read_site
+from proxfl.tables import InputError, Table
 from proxfl.tables.sites import arranged
 
 log = logging.getLogger("proxfl.deploy")
@@ -41,10 +41,6 @@ def method_of(spec: Spec) -> Algorithm:
     if plain.applies(spec):
         return plain.method(spec.algorithm, settings, 1.0, 1.0)
     return algorithm_for(settings, 1.0, 1.0)
-
-
-def read_table(plan: Plan, data: Path) -> Table:
-    return read_site(data, plan.spec.target, plan.spec.missing, plan.features or None)
 
 
 def in_order(table: Table, features: tuple[str, ...]) -> Table:

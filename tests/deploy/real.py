@@ -17,6 +17,7 @@ from proxfl.deploy.experiment import Experiment
 from proxfl.deploy.keys import make_server_keys, make_site_keys, public_key
 from proxfl.deploy.services import Keeper, Service, environment
 from tests import cases
+from tests.deploy.world import World, deployed
 
 NAME, SEED, SITES = "loopback", 5, ("north", "south", "west")
 
@@ -224,6 +225,13 @@ class Deployment:
     def stop(self):
         for keeper in reversed(self.keepers.values()):
             keeper.close()
+
+
+def straight(folder, rounds):
+    """What an undisturbed run gives, in one process, each site alone with its rows."""
+    named = dict(name=NAME, names=SITES, seed=SEED, alone=True)
+    world = World(folder / "twin", METHOD, cases.problem(), data(folder), **named)
+    return deployed(world, rounds)[0]
 
 
 @contextlib.contextmanager

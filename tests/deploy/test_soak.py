@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from proxfl.deploy import launch
-from tests.deploy.real import SITES, deployment
-from tests.deploy.test_real import straight
+from tests.deploy.real import SITES, deployment, straight
 
 pytestmark = pytest.mark.soak
 

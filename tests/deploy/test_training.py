@@ -8,23 +8,16 @@ import pandas as pd
 import pytest
 
 from proxfl.deploy.gather import Patience, TooFewSites
-from proxfl.deploy.local import LocalGrid, LocalNode, inside_flower
-from proxfl.deploy.plan import Plan, read_plan
-from proxfl.deploy.server import FlowerFederation
-from proxfl.deploy.site import Site, read_table
-from proxfl.deploy.status import Status, rounds_left
+from proxfl.deploy.plan import Plan, read_plan, read_table
+from proxfl.deploy.site import Site
+from proxfl.deploy.status import rounds_left
 from proxfl.deploy.summaries import aligned, read_summary
-from proxfl.deploy.training import Order, Training, books_of
-from proxfl.deploy.worker import Worker
-from proxfl.fit import folder as results
 from proxfl.fit.driver import Record, Settings
-from proxfl.fit.train import train
 from proxfl.report import page
 from proxfl.spec import Spec
 from proxfl.tables import InputError
+from tests.deploy.field import NAMES, Field
 from tests.deploy.world import FAST
-
-NAMES = ("north", "south", "west")
 
 
 class Crash(BaseException):
@@ -34,72 +27,6 @@ class Crash(BaseException):
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
-
-
-def write_data(folder, classes=2):
-    """Three sites that differ; one of them has its columns in another order."""
-    rng, files = np.random.default_rng(0), []
-    folder.mkdir(parents=True)
-    for i, name in enumerate(NAMES):
-        A = rng.normal(size=(30 + 10 * i, 5)) * np.arange(1, 6) + rng.normal(size=5)
-        z = A @ rng.normal(size=(5, classes)) + rng.gumbel(size=(len(A), classes))
-        table = pd.DataFrame(A, columns=list("abcde")).assign(y=z.argmax(axis=1))
-        if name == "west":
-            table = table[["c", "y", "a", "e", "b", "d"]]
-        files.append(folder / f"{name}.csv")
-        table.to_csv(files[-1], index=False)
-    return files
-
-
-class Field:
-    """Sites in one process, and a server that can be started again and again."""
-
-    def __init__(self, folder, classes=2, **options):
-        self.folder, self.files = folder, write_data(folder / "data", classes)
-        self.plan = Plan("field", NAMES, Spec(**{"target": "y", "loss": "logistic"} | options))
-        self.nodes = [self.node(i) for i in range(len(NAMES))]
-        self.lives = 0
-
-    def node(self, i):
-        plan, name, home = self.plan, NAMES[i], self.folder / NAMES[i]
-        site = Site(plan, name, read_table(plan, self.files[i]), home)
-        setup = {"summary": site.summary, "agree": site.agree}
-        worker = Worker(plan.id, plan.sites, name, home, site.experiment, setup=setup)
-        return LocalNode(10 + i, name, worker)
-
-    def life(self, out="results", patience=FAST, **order):
-        """One life of the server, with all of its parts."""
-        self.lives += 1
-        out = self.folder / out
-        books = books_of(self.plan, out)
-        federation = FlowerFederation(
-            LocalGrid(self.nodes),
-            self.plan.id,
-            NAMES,
-            patience=patience,
-            ledger=books.ledger,
-            standing=books.standing,
-            cohort=self.plan.spec.cohort,
-            epoch=self.lives,
-        )
-        status = Status(self.folder / "status.json", lambda: NAMES, run="1", sites=NAMES)
-        return Training(self.plan, Order(out=str(out), **order), federation, books, status)
-
-    def run(self, out="results", spoil=lambda federation: None, **options):
-        training = self.life(out, **options)
-        spoil(training.federation)
-        with inside_flower(), training.status:
-            fit = training.run()
-            results.write(self.folder / out, fit, "proxfl federate run")
-        return fit
-
-    def trained(self):
-        """The same files in one process."""
-        options = dataclasses.replace(self.plan.spec, sites=[str(file) for file in self.files])
-        return train(options)
-
-    def status(self):
-        return json.loads((self.folder / "status.json").read_text())
 
 
 def crash_at(number, after):

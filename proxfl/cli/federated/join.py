@@ -23,8 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from proxfl.deploy.home import Home
-    from proxfl.deploy.plan import read_plan
-    from proxfl.deploy.site import read_table
+    from proxfl.deploy.plan import read_plan, read_table
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     home = Home(args.folder.resolve())

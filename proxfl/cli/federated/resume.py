@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from proxfl.cli.federated import run as running
-from proxfl.cli.federated.watching import alive
 from proxfl.cli.train import conclude
 
 
@@ -18,6 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from proxfl.deploy import launch
     from proxfl.deploy.home import Home, read_json
+    from proxfl.deploy.services import runs
     from proxfl.fit.folder import CHECKPOINT, MODEL
     from proxfl.tables import InputError
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     if (out / MODEL).exists() and not (out / CHECKPOINT).exists():
         print(f"The run in {out} is finished.", file=sys.stderr)
         return conclude(out, args.json, running.resumption(home))
-    ended = status["state"] in ("finished", "stopped") or not alive(status["pid"])
+    ended = status["state"] in ("finished", "stopped") or not runs(status["pid"])
     if not ended:
         raise InputError(f"The run in {out} is going on; see proxfl federate status.")
     running.running(home)

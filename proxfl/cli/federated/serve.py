@@ -1,7 +1,6 @@
 """`proxfl federate serve DIR`: the server's side, until it is stopped."""
 
 import argparse
-import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -64,27 +63,29 @@ def start(home: Any, host: str, port: int, secure: bool) -> Any:
 def registrar(home: Any, sites: tuple[str, ...]) -> Callable[[], None]:
     """What lets in the sites whose keys have come since it was last called."""
     from proxfl.deploy import launch
-    from proxfl.deploy.private import private_folder
+    from proxfl.deploy.home import write_json
 
-    done = private_folder(home.server / "registered")
-    failed: dict[str, bytes] = {}
+    known = registered(home)
 
     def register() -> None:
         for path in sorted(home.public_keys.glob("*.pub")):
-            mark, key = done / path.name, path.read_bytes()
-            known = (mark.exists() and mark.read_bytes() == key) or failed.get(path.stem) == key
-            if known or path.stem not in sites:
+            site, key = path.stem, path.read_text()
+            if site not in sites or known.get(site, {}).get("key") == key:
                 continue
             try:
-                launch.register(home.server, path, path.stem)
+                node = launch.register(home.server, path, site)
+                print(f"Site {site} is let in.", flush=True)
             except RuntimeError as error:
-                if "already in use" not in str(error):
-                    failed[path.stem] = key
-                    print(f"Site {path.stem} cannot be let in: {error}", flush=True)
-                    continue
-            with contextlib.suppress(FileNotFoundError):
-                mark.unlink()
-            mark.write_bytes(key)
-            print(f"Site {path.stem} is let in.", flush=True)
+                node = ""
+                print(f"Site {site} is not let in: {error}", flush=True)
+            known[site] = {"key": key, "node": node}
+            write_json(home.registered, known)
 
     return register
+
+
+def registered(home: Any) -> dict[str, Any]:
+    """By site, the key it was let in by and the number of its node."""
+    from proxfl.deploy.home import read_json
+
+    return read_json(home.registered, "") if home.registered.exists() else {}

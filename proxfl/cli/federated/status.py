@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from proxfl.cli.federated.run import running
-from proxfl.cli.federated.watching import alive, sentence
+from proxfl.cli.federated.serve import registered
+from proxfl.cli.federated.watching import sentence
 from proxfl.cli.tables import show
 from proxfl.tables import InputError
 
@@ -17,6 +18,7 @@ def run(args: argparse.Namespace) -> int:
     from proxfl.deploy import launch
     from proxfl.deploy.home import Home, read_json
     from proxfl.deploy.plan import read_plan
+    from proxfl.deploy.services import runs
 
     home = Home(args.folder.resolve())
     plan = read_plan(home.folder)
@@ -25,8 +27,9 @@ def run(args: argparse.Namespace) -> int:
         found = running(home)
         kind = "TLS and keys" if found["secure"] else "no TLS and no keys"
         print(f"The server runs, with {kind}; sites come in at {found['sites']}.")
-        rows = [[node["name"], node["status"]] for node in launch.nodes(home.server)]
-        show("", ["site", "Flower says"], rows)
+        names = {held["node"]: site for site, held in registered(home).items()}
+        nodes = [(node["node-id"], node["status"]) for node in launch.nodes(home.server)]
+        show("", ["site", "is"], [[names.get(node, f"node {node}"), is_] for node, is_ in nodes])
     except InputError as error:
         print(error)
     if not home.status.exists():
@@ -34,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     status = read_json(home.status, "")
     state = status["state"]
-    if state not in ("finished", "stopped") and not alive(status["pid"]):
+    if state not in ("finished", "stopped") and not runs(status["pid"]):
         state = "killed; go on with proxfl federate resume"
     print(f"The last run is {state}: {sentence(status)}.")
     if "reason" in status:

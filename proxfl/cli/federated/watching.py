@@ -1,6 +1,5 @@
 """A run as it goes on: one line, renewed on a terminal, now and then elsewhere."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ START_SECONDS = 120.0  # for Flower to start the server's program
 def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, Any]:
     """Wait for a run to end, and show how it goes; gives its last status."""
     from proxfl.deploy.home import read_json
+    from proxfl.deploy.services import runs
 
     line, begun = Line(), time.monotonic()
     while True:
@@ -29,21 +29,11 @@ def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, A
         if status["state"] in ("finished", "stopped"):
             line.end()
             return status
-        if not alive(status["pid"]):
+        if not runs(status["pid"]):
             line.end()
             return lost(home, "ended")
         line.show(sentence(status))
         time.sleep(LOOK_SECONDS)
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def lost(home: Any, what: str) -> dict[str, Any]:
