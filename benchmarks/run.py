@@ -1,33 +1,37 @@
-"""`python -m benchmarks.run`: every benchmark, written to results/bench/."""
+"""`python -m benchmarks.run [NAME ...]`: run benchmarks, one JSON each, under results/bench/.
 
+The table and the figures over all of them are made by `python -m benchmarks.show`.
+"""
+
+import argparse
+import importlib
 import json
-import os
-import platform
 from pathlib import Path
 
 import jax
 
-from benchmarks import figure1
+from benchmarks.side import machine
 from proxfl.files import write_text
 
-
-def machine() -> dict:
-    device = jax.devices()[0]
-    return {
-        "cores": os.cpu_count(),
-        "processor": platform.processor() or platform.machine(),
-        "device": f"{device.platform} {device.device_kind}",
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-    }
+ALL = ("figure1", "cnn", "sparse", "clients", "sweeps", "pooled", "flower", "rounds", "startup")
+ON_GPU = ("cnn", "sweeps")
+OUT = Path("results/bench")
 
 
 def main() -> None:
-    found = {"machine": machine(), "figure1": figure1.run()}
-    path = Path("results/bench/bench.json")
-    write_text(path, json.dumps(found, indent=2) + "\n")
-    print(json.dumps(found, indent=2))
-    print(f"Written to {path}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*ALL, []], metavar="NAME")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--repeats", type=int, default=None, help="fewer or more than usual")
+    args = parser.parse_args()
+    where = jax.default_backend()
+    for name in args.names or (ALL if where == "cpu" else ON_GPU):
+        more = {} if args.repeats is None else {"repeats": args.repeats}
+        found = importlib.import_module(f"benchmarks.{name}").run(**more)
+        path = args.out / f"{name}-{where}.json"
+        told = {"command": f"python -m benchmarks.run {name}", "machine": machine()}
+        write_text(path, json.dumps(told | found, indent=2) + "\n")
+        print(f"{name}: {path}", flush=True)
 
 
 if __name__ == "__main__":

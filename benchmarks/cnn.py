@@ -1,0 +1,108 @@
+"""A round of Algorithm 1 on the paper's network: batches of 10, tau = 5, float32.
+
+Every client holds ten pictures and takes all of them in each step, so that all sides see the same
+batches. Peers: a PyTorch loop over clients (channels last, fused list operations) and PyTorch's
+`vmap` over clients. All must agree after two rounds before they are timed.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import proxfl as px
+from benchmarks.side import interleaved
+from proxfl.models import cnn
+from proxfl.points import Tree
+from proxfl.problem import Shard
+from proxfl.prox import L1, OnLeaves
+from proxfl.rounds import one_round, start
+
+ETA, ETA_G, TAU, THETA, BATCH = 0.005, 1.0, 5, 1e-4, 10
+
+
+def pictures(clients: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (clients, BATCH, 28, 28), np.uint8)
+    return images, rng.integers(0, 10, (clients, BATCH)).astype(np.int32)
+
+
+class Ours:
+    def __init__(self, images: np.ndarray, labels: np.ndarray):
+        n, start_at = len(labels), cnn.init(jax.random.key(0))
+        size, weight = jnp.full(n, BATCH, jnp.int32), jnp.full(n, 1 / n, jnp.float32)
+        shards = Shard((jnp.asarray(images), jnp.asarray(labels)), size, weight)
+        problem = px.Problem(
+            g=OnLeaves(L1(THETA), ("*",)), x0=Tree(start_at), loss=cnn.loss, batch=BATCH
+        )
+        algorithm = px.Decoupled(ETA, ETA_G, TAU)
+        problem, algorithm = jax.tree.map(jnp.asarray, (problem, algorithm))
+        self.g, self.algorithm, self.x0 = problem.g, algorithm, start_at
+        self.run = jax.tree.map(jnp.copy, start(algorithm, problem, shards))
+
+        def rounds(run, count):
+            step = lambda _, run: one_round(algorithm, problem, shards, run)[0]
+            return jax.lax.fori_loop(0, count, step, run)
+
+        self.rounds = jax.jit(rounds, donate_argnums=0)
+
+    def go(self, count: int) -> None:
+        self.run = jax.block_until_ready(self.rounds(self.run, count))
+
+    def model(self) -> Any:
+        return self.algorithm.output(self.g, self.run.server).params
+
+
+def floor(clients: int) -> dict[str, float]:
+    """What the round cannot do without: multiplications, and the vectors of its local steps.
+
+    Products of the layers, times three with the backward pass; per step and client the model is
+    read for both passes, and gradient, sum, correction and model are read or written once each.
+    """
+    macs = 28 * 28 * 9 * 32 + 14 * 14 * 9 * 32 * 32 + 1568 * 64 + 64 * 32 + 32 * 10
+    steps = clients * TAU
+    return {"flops": 6.0 * macs * BATCH * steps, "bytes": 4.0 * 112_394 * 8 * steps}
+
+
+def agree(model: list[Any], peer: Any, rounds: int, device: str) -> None:
+    """Up to the rounding of float32, or of TF32 on a GPU."""
+    for _ in range(rounds):
+        peer.round()
+    for a, b in zip(model, peer.model(), strict=True):
+        np.testing.assert_allclose(a, b.detach().cpu(), atol=1e-3 if device == "cuda" else 2e-5)
+
+
+def run(repeats: int = 5) -> dict[str, Any]:
+    from benchmarks import torch_cnn
+
+    device = "cpu" if jax.default_backend() == "cpu" else "cuda"
+    many = 5 if device == "cpu" else 20
+    images, labels = pictures(10)
+    ours = Ours(images, labels)
+    args = torch_cnn.prepared(images, labels, device)
+    args = (torch_cnn.flat(ours.x0, device), *args, ETA, ETA_G, TAU, THETA)
+    peers = {"PyTorch, loop": torch_cnn.Loop(*args), "PyTorch, vmap": torch_cnn.Together(*args)}
+    ours.go(2)  # compiles
+    for peer in peers.values():
+        agree(torch_cnn.flat(ours.model(), "cpu"), peer, 2, device)
+    wait = torch_cnn.waits(device)
+
+    def several(peer):
+        for _ in range(many):
+            peer.round()
+        wait()
+
+    calls = {"proxfl": lambda: ours.go(many)}
+    calls |= {name: lambda peer=peer: several(peer) for name, peer in peers.items()}
+    found = {
+        "what": "a round of the network, 10 clients",
+        "times": interleaved(calls, repeats, many),
+        "floor": floor(10),
+    }
+    if device == "cuda":
+        large = Ours(*pictures(1000))
+        large.go(2)
+        found["a thousand clients"] = interleaved({"proxfl": lambda: large.go(10)}, repeats, 10)
+        found["floor, a thousand clients"] = floor(1000)
+    return found

@@ -1,0 +1,80 @@
+"""`python -m benchmarks.show`: the table and figures over results/bench/*.json."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.run import OUT
+from proxfl.files import write_text
+from proxfl.report import plots
+
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+def duration(seconds: float) -> str:
+    scale, unit = next((u for u in UNITS if seconds >= u[0]), UNITS[-1])
+    return f"{seconds / scale:.3g} {unit}"
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """A table of who took how long, then whatever else was measured."""
+    about = found["machine"]
+    told = [
+        f"## {found['what']}",
+        "",
+        f"`{found['command']}` on {about['processor']}, {about['cores']} cores; "
+        f"{about['device']}; JAX {about['jax']}.",
+        "",
+    ]
+    for key in ("times", "a thousand clients"):
+        if key not in found:
+            continue
+        told += [f"| {key} | median | quartiles | times ours |", "|---|---:|---:|---:|"]
+        for name, row in found[key].items():
+            low, high = map(duration, row["quartiles"])
+            told.append(
+                f"| {name} | {duration(row['seconds'])} | {low} to {high} "
+                f"| {row['times_ours']:.3g} |"
+            )
+        told.append("")
+    hidden = {"what", "command", "machine", "times", "a thousand clients", "points", "table"}
+    told += [f"- {key}: {plain(value)}" for key, value in found.items() if key not in hidden]
+    if "points" in found:
+        told += ["", "| clients | a round |", "|---:|---:|"]
+        told += [f"| {p['clients']:,} | {duration(p['seconds'])} |" for p in found["points"]]
+    if "table" in found:
+        names = list(found["table"][0])
+        told += ["", "| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+        told += ["| " + " | ".join(map(plain, row.values())) + " |" for row in found["table"]]
+    return [*told, ""]
+
+
+def plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {plain(one)}" for key, one in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def curve(points: list[dict[str, float]]) -> Any:
+    figure, (ax,) = plots.panels(1, width=5.0)
+    clients, seconds = ([p[key] for p in points] for key in ("clients", "seconds"))
+    ax.plot(clients, seconds, "o-", color=plots.COLOURS[0], label="measured")
+    ideal = [seconds[-1] * n / clients[-1] for n in clients]
+    ax.plot(clients, ideal, "--", color=plots.COLOURS[1], label="in proportion to clients")
+    plots.label(ax, "A round, by number of clients", "clients", "seconds", log="xy")
+    return figure
+
+
+def main(folder: Path = OUT) -> None:
+    told = ["# Benchmarks", "", "Made by `make bench` (and `make bench-gpu`).", ""]
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text())
+        told += lines(found)
+        if "points" in found:
+            plots.save_figures({path.stem: curve(found["points"])}, folder)
+    write_text(folder / "table.md", "\n".join(told))
+    print(f"Table: {folder / 'table.md'}")
+
+
+if __name__ == "__main__":
+    main()
