@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -43,6 +43,12 @@ class Experiment:
     @property
     def tag(self) -> bytes:
         return wire.tag(self.id)
+
+    @cached_property
+    def formats(self) -> tuple["Format", ...]:
+        """The wire format of one round; traced once, since that takes longer than most visits."""
+        with precision(self.kind):
+            return formats(self)
 
     @property
     def kind(self) -> np.dtype:

@@ -21,7 +21,7 @@ from flwr.serverapp import Grid, ServerApp
 from proxfl.checkpoint import named_leaves
 from proxfl.core import Algorithm, Received
 from proxfl.deploy import wire
-from proxfl.deploy.experiment import Experiment, Format, check_sites, formats, method
+from proxfl.deploy.experiment import Experiment, Format, check_sites, method
 from proxfl.deploy.gather import Diverged, Gather, Patience, Request
 from proxfl.deploy.ledger import Ledger
 from proxfl.deploy.roster import Roster
@@ -124,7 +124,7 @@ class FlowerFederation(Federation):
         if experiment is None:
             raise RuntimeError("Call settle(experiment, weights) before the first visit.")
         with precision(experiment.kind):
-            shape = formats(experiment)[call.exchange]
+            shape = experiment.formats[call.exchange]
             requests = self.requests(settings_of(algorithm, experiment.algorithm), call, down)
             read = lambda frame: read_uplink(frame, shape)
             found = self.gather(requests, wire.UPLINK, read, algorithm.needs_everyone)

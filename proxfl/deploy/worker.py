@@ -16,7 +16,7 @@ from jaxtyping import PRNGKeyArray
 import proxfl
 from proxfl.core import Algorithm
 from proxfl.deploy import pipe, wire
-from proxfl.deploy.experiment import Experiment, check_sites, first_state, formats, method
+from proxfl.deploy.experiment import Experiment, check_sites, first_state, method
 from proxfl.deploy.noise import keep_noise, noisy_parts, secret_key
 from proxfl.deploy.private import lock, private_folder
 from proxfl.deploy.store import Store
@@ -130,7 +130,7 @@ class Worker:
         """One client's part of one exchange, on the disk before it is sent."""
         experiment, header = self.load(), frame.header
         with precision(experiment.kind):
-            shapes = formats(experiment)
+            shapes = experiment.formats
             if header.exchange >= len(shapes):
                 raise BadMessage(f"The method has no exchange number {header.exchange}.")
             if noisy_parts(experiment.algorithm) and shapes[header.exchange].info:
@@ -171,7 +171,7 @@ class Worker:
         with precision(experiment.kind):
             algorithm, problem = experiment.algorithm, experiment.problem
             key, state = jax.random.key(experiment.seed), first_state(algorithm, problem)
-            for e, shapes in enumerate(formats(experiment)):
+            for e, shapes in enumerate(experiment.formats):
                 down = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shapes.down)
                 down = rebuild(named_arrays(down), shapes.down, "The message down")
                 args = (algorithm, problem, experiment.shard, state, down, key)

@@ -26,7 +26,7 @@ def write_data(folder, classes=2):
     rng, files = np.random.default_rng(0), []
     folder.mkdir(parents=True)
     for i, name in enumerate(NAMES):
-        A = rng.normal(size=(30 + 10 * i, 5)) * np.arange(1, 6) + rng.normal(size=5)
+        A = rng.normal(size=(30 + 10 * (i % 2), 5)) * np.arange(1, 6) + rng.normal(size=5)
         z = A @ rng.normal(size=(5, classes)) + rng.gumbel(size=(len(A), classes))
         table = pd.DataFrame(A, columns=list("abcde")).assign(y=z.argmax(axis=1))
         if name == "west":

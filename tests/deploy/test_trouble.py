@@ -215,6 +215,20 @@ def test_tasks_are_answered_by_every_site_with_points_of_any_shape(tmp_path):
         federation.ask("rows", {})
 
 
+def test_an_answer_to_a_task_that_has_another_shape_is_refused(tmp_path):
+    """A site in error must not be averaged in, be it a gradient too long or a missing number."""
+    shapes = [
+        {"value": jnp.zeros(()), "gradient": jnp.zeros(cases.D + 1)},
+        {"value": jnp.zeros(()), "gradient": jnp.zeros(cases.D, jnp.float32)},
+        {"value": jnp.zeros(())},
+    ]
+    for i, wrong in enumerate(shapes):
+        tasks = {"evaluate": lambda problem, shard, payload, wrong=wrong: wrong}
+        world = World(tmp_path / str(i), px.Decoupled(0.05), tasks=tasks)
+        with inside_flower(), pytest.raises(TooFewSites, match="The answer (has|holds other)"):
+            world.federation().ask("evaluate", {"x": jnp.zeros(cases.D)})
+
+
 def test_sites_are_set_up_by_tasks_of_their_own_before_there_is_an_experiment(tmp_path):
     world, agreed = World(tmp_path, px.Decoupled(0.05)), {}
 
