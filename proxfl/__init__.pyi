@@ -32,6 +32,7 @@ from .core import Objective as Objective
 from .core import Received as Received
 from .core import Regulariser as Regulariser
 from .core import Reply as Reply
+from .devices import spread as spread
 from .measure import optimality as optimality
 from .points import Tree as Tree
 from .problem import Problem as Problem

@@ -1,5 +1,6 @@
 """A run and its rounds: the whole federation as one pure function of one pytree."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from proxfl.core import Algorithm, Received, expand
+from proxfl.devices import alongside
 from proxfl.engine import in_blocks, round_key, select, visit, weigh
 from proxfl.points import Scalar
 from proxfl.problem import Problem, Shard
@@ -28,7 +30,8 @@ def start(algorithm: Algorithm, problem: Problem, shards: Shard, seed: Any = 0) 
     """The run before its first round."""
     clients = shards.size.shape[0]
     server, state = jax.tree.map(jnp.asarray, algorithm.init(problem.g, problem.x0))
-    stacked = jax.tree.map(lambda a: jnp.broadcast_to(a, (clients, *a.shape)), state)
+    repeat = partial(jax.tree.map, lambda a: jnp.broadcast_to(a, (clients, *a.shape)))
+    stacked = alongside(shards, repeat)(state)
     return Run(server, stacked, jnp.zeros((), jnp.int32), jax.random.key(seed))
 
 

@@ -15,7 +15,7 @@ LAYERS = [
     ["losses", "batches", "prox"],
     ["algorithms", "privacy", "penalties", "conjugates"],
     ["problem", "data", "models"],
-    ["engine", "federation"],
+    ["engine", "federation", "devices"],
     ["rounds", "checkpoint", "export"],
     ["measure", "smoothness", "checks"],
     ["result", "tasks", "theory"],
