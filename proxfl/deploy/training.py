@@ -22,7 +22,7 @@ from flwr.serverapp import Grid
 from proxfl.deploy import kept
 from proxfl.deploy.experiment import Experiment
 from proxfl.deploy.gather import Patience
-from proxfl.deploy.home import Home, read_json
+from proxfl.deploy.home import Home
 from proxfl.deploy.kept import Books, Progress
 from proxfl.deploy.keys import public_keys
 from proxfl.deploy.ledger import Ledger
@@ -61,6 +61,7 @@ class Order:
     quorum: int = 0
     wait: float = Patience().wait
     deadline: float = Patience().deadline
+    secure: bool = True  # whether sites are known by their keys
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Order":
@@ -93,12 +94,11 @@ def drive(grid: Grid, context: Context) -> None:
     plan = read_plan(home.folder)
     lock(private_folder(home.server), RUN_LOCK)  # until the process ends: one run at a time
     books = books_of(plan, out)
-    secure = read_json(home.address, "start the server")["secure"]
     federation = FlowerFederation(
         grid,
         plan.id,
         plan.sites,
-        keys=public_keys(home.public_keys) if secure else None,
+        keys=public_keys(home.public_keys) if order.secure else None,
         patience=order.patience,
         ledger=books.ledger,
         standing=books.standing,

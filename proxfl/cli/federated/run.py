@@ -93,6 +93,7 @@ def submit(home: Any, out: Path, args: argparse.Namespace) -> str:
         quorum=args.quorum,
         wait=args.wait,
         deadline=args.deadline,
+        secure=inside["secure"],
     )
     refuse_quorum(order.spec(plan), len(plan.sites), order.quorum)
     if inside["secure"]:

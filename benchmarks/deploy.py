@@ -1,0 +1,142 @@
+"""`python -m benchmarks.deploy`: where the seconds and bytes of a deployed round go.
+
+Three sites on this machine under TLS and keys: once as `proxfl federate` starts them, and once with
+Flower alone: its own executor and no gate before the SuperLink. Writes results/bench/deploy.json.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.side import machine
+from proxfl.cli.federated import init, join, serve
+from proxfl.cli.federated import run as running
+from proxfl.cli.federated.keeping import kept
+from proxfl.cli.federated.watching import follow
+from proxfl.cli.train import on_sigterm
+from proxfl.deploy import launch
+from proxfl.deploy.home import Home, read_json
+from proxfl.deploy.keys import make_site_keys
+from proxfl.deploy.services import Keeper, Service, environment
+from proxfl.files import write_text
+from proxfl.fit.folder import read
+from proxfl.spec import Spec
+
+SITES = ("north", "south", "west")
+ROUNDS, ROWS = 12, 50
+ANSWERED = re.compile(r"^(\S+ \S+) Site \w+ answered step (\d+) in ([\d.]+) s", re.MULTILINE)
+PATH = Path("results/bench/deploy.json")
+
+
+def write_data(folder: Path, dimension: int) -> list[Path]:
+    rng, files = np.random.default_rng(0), []
+    folder.mkdir()
+    for site in SITES:
+        X = rng.normal(size=(ROWS, dimension))
+        y = np.sign(X[:, :5].sum(axis=1) + rng.normal(size=ROWS))
+        files.append(folder / f"{site}.npz")
+        np.savez(files[-1], X=X, y=y)
+    return files
+
+
+def join_with_flower_alone(home: Home, site: str, data: Path, server: str) -> Keeper:
+    """Flower's own executor, which starts a process for every message."""
+    folder, key = home.site(site), home.site(site) / "keys" / f"{site}.key"
+    node = [launch.tool("flower-supernode"), "--superlink", server]
+    node += ["--node-config", f'site="{site}" folder="{folder}"']
+    node += ["--root-certificates", str(home.authority), "--auth-supernode-private-key", str(key)]
+    node += ["--host", "127.0.0.1", "--port", str(launch.free_port())]
+    worker = [sys.executable, "-m", "proxfl.deploy.site", str(folder), "--plan", str(home.folder)]
+    worker += ["--site", site, "--data", str(data)]
+    start = lambda: Service("supernode", node, folder, environment(folder / "flwr"))
+    return Keeper({"worker": lambda: launch.start_worker(folder, worker), "supernode": start})
+
+
+def measure(dimension: int, ours: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="proxfl-bench-") as made:
+        files, home = write_data(Path(made) / "data", dimension), Home(Path(made) / "federation")
+        spec = Spec(target="y", loss="logistic", l1=0.05, precondition=False, tol=1e-15)
+        init.write(home.folder, "bench", list(SITES), spec)
+        port, keepers = launch.free_port(), []
+        with kept(keepers) as look:
+            keepers.append(serve.start(home, "127.0.0.1", port, secure=True))
+            straight = read_json(home.address, "")["inside"]
+            for site, file in zip(SITES, files, strict=True):
+                public = make_site_keys(home.site(site) / "keys", site).public
+                write_text(home.public_keys / public.name, public.read_text())
+                launch.register(home.server, public, site)
+                if ours:
+                    keepers.append(join.start(home, site, file, f"127.0.0.1:{port}", True))
+                else:
+                    keepers.append(join_with_flower_alone(home, site, file, straight))
+            parser = argparse.ArgumentParser()
+            running.told(parser)
+            out = home.folder / "results"
+            number = running.submit(home, out, parser.parse_args(["--rounds", str(ROUNDS)]))
+            assert follow(home, number, look)["state"] == "finished"
+            seen = launch.status(home.server, number)
+        logs = [(home.site(site) / "worker.log").read_text() for site in SITES]
+        return split(logs, seen, read(out).manifest["deployment"], dimension)
+
+
+def split(logs: list[str], seen: Any, told: Any, dimension: int) -> dict[str, Any]:
+    """Seconds of a round, after the first two, in which programs are compiled; bytes of all."""
+    rounds, inside = [], []
+    for log in logs:
+        found = [
+            (datetime.fromisoformat(t.replace(",", ".")), int(k), float(s))
+            for t, k, s in ANSWERED.findall(log)
+        ]
+        visits = longest_run(found)[2:]
+        rounds += [(b[0] - a[0]).total_seconds() for a, b in zip(visits, visits[1:], strict=False)]
+        inside += [s for _, _, s in visits]
+    exchanges = told["traffic"]["up"]["messages"]
+    each = lambda way, what: told["traffic"][way][what] / exchanges
+    return {
+        "dimension": dimension,
+        "round_seconds": float(np.median(rounds)),
+        "of_which_the_sites_worker": float(np.median(inside)),
+        "of_which_the_sites_app": seen["compute-time"]["clientapp-seconds"] / exchanges,
+        "per_message_bytes": {
+            way: {what: each(way, what) for what in ("payload", "frame", "flower")}
+            for way in ("up", "down")
+        },
+        "flowers_own_count_per_message": {
+            "up": seen["network-traffic"]["inbound-bytes"] / exchanges,
+            "down": seen["network-traffic"]["outbound-bytes"] / exchanges,
+        },
+    }
+
+
+def longest_run(found: list[tuple[datetime, int, float]]) -> list[tuple[datetime, int, float]]:
+    """The visits among a site's answers: steps that follow each other, from 1 to the last round."""
+    ends = [i for i, (_, step, _) in enumerate(found) if step == ROUNDS]
+    return found[ends[-1] - ROUNDS + 1 : ends[-1] + 1]
+
+
+def main() -> None:
+    arms = {"proxfl federate": True, "Flower alone": False}
+    with on_sigterm():
+        measured = {
+            name: [measure(dimension, ours) for dimension in (20, 20_000)]
+            for name, ours in arms.items()
+        }
+    found = {
+        "command": "python -m benchmarks.deploy",
+        "machine": machine(),
+        "what": f"three sites on one machine, TLS and keys, median of {ROUNDS - 3} rounds",
+        "arms": measured,
+    }
+    write_text(PATH, json.dumps(found, indent=2) + "\n")
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
