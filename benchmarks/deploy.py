@@ -78,8 +78,8 @@ def measure(dimension: int, ours: bool) -> dict[str, Any]:
                     keepers.append(join_with_flower_alone(home, site, file, straight))
             parser = argparse.ArgumentParser()
             running.told(parser)
-            out = home.folder / "results"
-            number = running.submit(home, out, parser.parse_args(["--rounds", str(ROUNDS)]))
+            out, told = home.folder / "results", parser.parse_args(["--rounds", str(ROUNDS)])
+            number = running.submit(home, running.order_of(home, out, told))
             assert follow(home, number, look)["state"] == "finished"
             seen = launch.status(home.server, number)
         logs = [(home.site(site) / "worker.log").read_text() for site in SITES]

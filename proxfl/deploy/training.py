@@ -65,7 +65,8 @@ class Order:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Order":
-        return cls(**{field.name: config[field.name] for field in dataclasses.fields(cls)})
+        fields = dataclasses.fields(cls)
+        return cls(**{field.name: config.get(field.name, field.default) for field in fields})
 
     @property
     def patience(self) -> Patience:
@@ -105,6 +106,7 @@ def drive(grid: Grid, context: Context) -> None:
         cohort=plan.spec.cohort,
     )
     about = {"run": str(context.run_id), "pid": os.getpid(), "out": str(out), "sites": plan.sites}
+    about |= {"order": dataclasses.asdict(order)}
     with Status(home.status, lambda: list(federation.roster.present), **about) as status:
         fit = Training(plan, order, federation, books, status).run()
         results.write(out, fit, order.command)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from proxfl.cli.federated import run as running
 from proxfl.cli.train import conclude
+from proxfl.tables import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,22 +17,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from proxfl.deploy import launch
-    from proxfl.deploy.home import Home, read_json
-    from proxfl.deploy.services import runs
+    from proxfl.deploy.home import Home
     from proxfl.fit.folder import CHECKPOINT, MODEL
-    from proxfl.tables import InputError
 
     home = Home(args.folder.resolve())
-    status = read_json(home.status, "there was no run yet: start one with proxfl federate run")
+    status = running.last_run(home)
+    if status is None:
+        raise InputError(f"{args.folder}: there was no run yet; start one: proxfl federate run.")
     out = Path(status["out"])
     if (out / MODEL).exists() and not (out / CHECKPOINT).exists():
         print(f"The run in {out} is finished.", file=sys.stderr)
         return conclude(out, args.json, running.resumption(home))
-    ended = status["state"] in ("finished", "stopped") or not runs(status["pid"])
-    if not ended:
-        raise InputError(f"The run in {out} is going on; see proxfl federate status.")
     running.running(home)
-    if status["state"] not in ("finished", "stopped"):
+    if status["state"] == "killed":
         with contextlib.suppress(RuntimeError):  # Flower may know already, or know nothing of it
             launch.stop_run(home.server, status["run"])
-    return running.carry_out(home, out, args)
+    return running.carry_out(home, out, args, before=status["order"])

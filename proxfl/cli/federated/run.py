@@ -5,15 +5,23 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from proxfl.cli import options
 from proxfl.cli.federated.watching import follow
 from proxfl.cli.train import conclude, on_sigterm
-from proxfl.spec import FIELDS
+from proxfl.spec import FIELDS, canonical
 from proxfl.tables import InputError
+
+LOOSE = ("rounds", "tol")
+PATIENCE = {
+    "quorum": (int, "go on with this many sites (default: all)"),
+    "wait": (float, "seconds for the others, once a quorum is there (default: 120)"),
+    "deadline": (float, "seconds for a quorum, before the run stops (default: 600)"),
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +32,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def told(parser: argparse.ArgumentParser) -> None:
     """What a run and its resumption may both be told."""
-    for name in ("rounds", "tol"):
+    for name in LOOSE:
         options.add_one(parser, FIELDS[name])
-    parser.add_argument(
-        "--quorum", type=int, default=0, metavar="N", help="go on with this many sites (all)"
-    )
-    parser.add_argument(
-        "--wait", type=float, default=120.0, help="seconds for the others, once a quorum is there"
-    )
-    parser.add_argument(
-        "--deadline", type=float, default=600.0, help="seconds for a quorum, before it stops"
-    )
+    for name, (kind, line) in PATIENCE.items():
+        parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, help=line)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
@@ -45,7 +46,26 @@ def run(args: argparse.Namespace) -> int:
     out = home.results() if args.out is None else args.out.resolve()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{args.out}: the folder is not empty; choose another with --out.")
+    before = last_run(home)
+    if before and before["state"] != "finished":
+        unfinished = f"The run in {before['out']} was not finished; this is a new one."
+        print(f"{unfinished} To go on with that: {resumption(home)}", file=sys.stderr)
     return carry_out(home, out, args)
+
+
+def last_run(home: Any) -> dict[str, Any] | None:
+    """How the last run ended, if there was one; one that goes on is not to be disturbed."""
+    from proxfl.deploy.home import read_json
+    from proxfl.deploy.services import runs
+
+    if not home.status.exists():
+        return None
+    status = read_json(home.status, "")
+    if status["state"] not in ("finished", "stopped"):
+        if runs(status["pid"]):
+            raise InputError(f"The run in {status['out']} is going on; stop it first, with Ctrl-C.")
+        status["state"] = "killed"
+    return status
 
 
 def resumption(home: Any) -> str:
@@ -53,13 +73,17 @@ def resumption(home: Any) -> str:
 
 
 def carry_out(
-    home: Any, out: Path, args: argparse.Namespace, meanwhile: Callable[[], None] = lambda: None
+    home: Any,
+    out: Path,
+    args: argparse.Namespace,
+    meanwhile: Callable[[], None] = lambda: None,
+    before: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Submit a run, follow it, and show what it came to."""
+    """Submit a run, follow it, and show what it came to; `before` is what it was told earlier."""
     from proxfl.deploy import launch
 
     with on_sigterm():
-        number = submit(home, out, args)
+        number = submit(home, order_of(home, out, args, before))
         print(f"Run {number} is started. Ctrl-C stops it; nothing is lost.", file=sys.stderr)
         try:
             ended = follow(home, number, meanwhile)
@@ -76,32 +100,32 @@ def carry_out(
     return ended["code"]
 
 
-def submit(home: Any, out: Path, args: argparse.Namespace) -> str:
+def order_of(
+    home: Any, out: Path, args: argparse.Namespace, before: Mapping[str, Any] = MappingProxyType({})
+) -> Any:
+    from proxfl.deploy.training import Order
+
+    found = options.given(args)
+    given = {key: canonical(key, found[key]) for key in LOOSE if key in found}
+    patience = {name: getattr(args, name) for name in PATIENCE if name in args}
+    command = before.get("command", f"proxfl federate run {shlex.quote(str(home.folder))}")
+    where = {"folder": str(home.folder), "out": str(out), "secure": running(home)["secure"]}
+    told = {"command": f"{command} {options.spelt(given | patience)}".strip()}
+    return Order(**{**before, **given, **patience, **where, **told})
+
+
+def submit(home: Any, order: Any) -> str:
     from proxfl.deploy import launch
     from proxfl.deploy.plan import read_plan
-    from proxfl.deploy.training import Order, refuse_quorum
+    from proxfl.deploy.training import refuse_quorum
 
-    plan, given = read_plan(home.folder), options.given(args)
-    inside = running(home)
-    command = f"proxfl federate run {shlex.quote(str(home.folder))} {options.spelt(given)}"
-    order = Order(
-        folder=str(home.folder),
-        out=str(out),
-        command=command.strip(),
-        rounds=given.get("rounds", 0),
-        tol=float(given.get("tol", 0.0)),
-        quorum=args.quorum,
-        wait=args.wait,
-        deadline=args.deadline,
-        secure=inside["secure"],
-    )
+    plan = read_plan(home.folder)
     refuse_quorum(order.spec(plan), len(plan.sites), order.quorum)
-    if inside["secure"]:
-        lacking = [site for site in plan.sites if not (home.public_keys / f"{site}.pub").exists()]
-        if lacking:
-            raise InputError(
-                f"The key of site {lacking[0]} is not in {home.public_keys}; ask the site for it."
-            )
+    lacking = [site for site in plan.sites if not (home.public_keys / f"{site}.pub").exists()]
+    if order.secure and lacking:
+        raise InputError(
+            f"The key of site {lacking[0]} is not in {home.public_keys}; ask the site for it."
+        )
     return launch.submit(home.server, home.app, order.__dict__)
 
 
