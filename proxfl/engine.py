@@ -51,13 +51,45 @@ def combine(ups: Any, weights: Float[Array, " clients"], key: PRNGKeyArray) -> R
     return Received(jax.tree.map(lambda a: a / share, total), share, key)
 
 
-def select(stacked: Any, members: Int[Array, " some"] | None) -> Any:
-    """The rows of some clients; None is everyone, in order, and copies nothing."""
-    return stacked if members is None else jax.tree.map(lambda a: a[members], stacked)
+class Window(NamedTuple):
+    """Clients one after the other: reading and writing them moves no others."""
+
+    first: Any
+    size: int
+
+
+# Some of the clients: by number, as a window, or everyone, in order, which copies nothing.
+Members = Int[Array, " some"] | Window | None
+
+
+def numbers(members: Members, clients: int) -> Int[Array, " some"]:
+    if isinstance(members, Window):
+        return members.first + jnp.arange(members.size)
+    return jnp.arange(clients) if members is None else members
+
+
+def select(stacked: Any, members: Members) -> Any:
+    """The rows of some clients."""
+    if members is None:
+        return stacked
+    if isinstance(members, Window):
+        cut = lambda a: jax.lax.dynamic_slice_in_dim(a, *members)
+        return jax.tree.map(cut, stacked)
+    return jax.tree.map(lambda a: a[members], stacked)
+
+
+def put(stacked: Any, members: Members, new: Any) -> Any:
+    """The stack with the rows of some clients replaced."""
+    if members is None:
+        return new
+    if isinstance(members, Window):
+        paste = lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, members.first, 0)
+        return jax.tree.map(paste, stacked, new)
+    return jax.tree.map(lambda a, b: a.at[members].set(b), stacked, new)
 
 
 def in_blocks(
-    step: Callable[[Any, Int[Array, " some"] | None], Any],
+    step: Callable[[Any, Members], Any],
     carry: Any,
     members: Int[Array, " some"] | None,
     clients: int,
@@ -69,14 +101,16 @@ def in_blocks(
     """
     if block is None or block >= clients:
         return step(carry, members)
-    everyone = jnp.arange(clients) if members is None else members
-    full, rest = divmod(everyone.shape[0], block)
+    full, rest = divmod(clients, block)
 
-    def one_block(b, carry):
-        return step(carry, jax.lax.dynamic_slice_in_dim(everyone, b * block, block))
+    def part(first, count):
+        if members is None:
+            return Window(first, count)
+        return jax.lax.dynamic_slice_in_dim(members, first, count)
 
+    one_block = lambda b, carry: step(carry, part(b * block, block))
     carry = jax.lax.fori_loop(0, full, one_block, carry)
-    return step(carry, everyone[full * block :]) if rest else carry
+    return step(carry, part(full * block, rest)) if rest else carry
 
 
 def mean_over_clients(

@@ -9,7 +9,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from proxfl.core import Algorithm, Received, expand
 from proxfl.devices import alongside
-from proxfl.engine import in_blocks, round_key, select, visit, weigh
+from proxfl.engine import in_blocks, numbers, put, round_key, select, visit, weigh
 from proxfl.points import Scalar
 from proxfl.problem import Problem, Shard
 
@@ -83,8 +83,7 @@ def ask_clients(
     def gather(carry, members):
         clients, total, share = carry
         mine, states = select((shards, clients), members)
-        ids = jnp.arange(n) if members is None else members
-        reply = jax.vmap(ask)(mine, states, ids)
+        reply = jax.vmap(ask)(mine, states, numbers(members, n))
         part, weight = weigh((reply.up, reply.info), mine.weight)
         total = jax.tree.map(jnp.add, total, part)
         return put(clients, members, reply.state), total, share + weight
@@ -98,12 +97,6 @@ def ask_clients(
     clients, total, share = in_blocks(gather, carry, who, asked, block)
     mean, info = jax.tree.map(lambda a: a / share, total)
     return clients, Received(mean, share, round_key(key, n)), info
-
-
-def put(stacked: Any, members: Int[Array, " some"] | None, new: Any) -> Any:
-    if members is None:
-        return new
-    return jax.tree.map(lambda a, b: a.at[members].set(b), stacked, new)
 
 
 def unseen(algorithm: Algorithm, problem: Problem, shards: Shard, run: Run) -> dict[str, Scalar]:

@@ -6,8 +6,10 @@ is written, and says so), 130 interrupted.
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from proxfl import __version__
 
@@ -26,6 +28,16 @@ COMMANDS = {
     "sweep": "a grid or random search over steps and penalty",
     "steps": "the constants of a problem, and steps by theory and by practice",
 }
+
+
+def program() -> int:
+    """The console script: `main`, with compiled programs kept from one call to the next."""
+    import platformdirs
+
+    kept = Path(platformdirs.user_cache_dir("proxfl", appauthor=False)) / "programs"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    return main()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,4 +69,4 @@ def module(command: str):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -1,0 +1,60 @@
+"""What a change must not do to the compiled program, in counts that depend on no machine."""
+
+import jax
+import numpy as np
+import pytest
+
+import proxfl as px
+from proxfl.rounds import one_round, start
+from tests import cases
+
+
+def program(clients=8, tau=2, block=None, wrap=lambda a: a):
+    """One round of Algorithm 1, compiled."""
+    shards = px.shards_of(cases.sites(clients=clients, rows=(10,)))
+    problem = jax.tree.map(jax.numpy.asarray, cases.problem())
+    algorithm = wrap(px.Decoupled(0.05, 1.5, tau))
+    step = lambda shards, run: one_round(algorithm, problem, shards, run, block=block)
+    run = start(algorithm, problem, shards)
+    return jax.jit(step, donate_argnums=1).lower(shards, run).compile()
+
+
+def instructions(compiled):
+    return sum(" = " in line for line in compiled.as_text().splitlines())
+
+
+def test_its_size_depends_neither_on_the_clients_nor_on_the_local_steps():
+    sizes = [instructions(program(clients=n, tau=tau)) for n, tau in ((8, 3), (64, 3), (8, 40))]
+    np.testing.assert_allclose(sizes, sizes[0], rtol=0.15)
+
+
+def test_with_blocks_its_scratch_memory_grows_by_no_more_than_one_vector_per_client():
+    """All that clients compute on the way lives for one block."""
+    few, many = (
+        program(clients=n, block=8).memory_analysis().temp_size_in_bytes for n in (32, 512)
+    )
+    assert many - few <= (512 - 32) * cases.D * 8
+
+
+def test_client_states_are_updated_where_they_are():
+    """A round allocates no second copy of what clients keep."""
+    compiled = program(clients=256, block=8).memory_analysis()
+    states = 2 * 256 * cases.D * 8
+    assert compiled.alias_size_in_bytes >= states
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, lambda a: px.Accelerated(a, 3)])
+def test_new_numbers_need_no_new_program(wrap):
+    traced = 0
+
+    @jax.jit
+    def step(algorithm, problem, shards, run):
+        nonlocal traced
+        traced += 1
+        return one_round(algorithm, problem, shards, run)
+
+    shards = px.shards_of(cases.sites())
+    for eta, theta in ((0.05, 0.1), (0.1, 0.1), (0.1, 0.2)):
+        algorithm, problem = wrap(px.Decoupled(eta, 1.5, 2)), cases.problem(theta)
+        step(algorithm, problem, shards, start(algorithm, problem, shards))
+    assert traced == 1
