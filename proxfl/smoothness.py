@@ -42,14 +42,32 @@ def largest_curvature(grad, x: Point, key: PRNGKeyArray, steps: int = 40) -> Sca
 
 def curvature_bound(problem: Problem, shard: Shard, x: Point, key: PRNGKeyArray) -> Scalar:
     """A client's smoothness: for a linear model with bounded curvature everywhere, else at x."""
-    loss = problem.loss
-    if not (isinstance(loss, Linear) and math.isfinite(loss.curvature)):
+    factor = bounded_curvature(problem)
+    if factor is None:
         return largest_curvature(problem.objective(shard).full_grad, x, key)
-    # The Hessian is at most `curvature` times that of half the squared scores.
-    rows, _ = shard.examples
-    flat = shard._replace(examples=(rows, jnp.zeros_like(scores(x, rows))))
     squared = Problem(problem.g, x, Squared())
-    return loss.curvature * largest_curvature(squared.objective(flat).full_grad, x, key)
+    return factor * largest_curvature(squared.objective(unlabelled(shard, x)).full_grad, x, key)
+
+
+def mean_curvature_bound(problem: Problem, shards: Shard, x: Point, key: PRNGKeyArray) -> Scalar:
+    """The same for the mean loss over clients."""
+    factor = bounded_curvature(problem)
+    if factor is None:
+        return smoothness(problem, shards, x, key)
+    flat = jax.vmap(lambda shard: unlabelled(shard, x))(shards)
+    return factor * smoothness(Problem(problem.g, x, Squared()), flat, x, key)
+
+
+def bounded_curvature(problem: Problem) -> float | None:
+    """How much the Hessian of a linear model's loss can exceed that of half the squared scores."""
+    loss = problem.loss
+    return loss.curvature if isinstance(loss, Linear) and math.isfinite(loss.curvature) else None
+
+
+def unlabelled(shard: Shard, x: Point) -> Shard:
+    """The same rows, where least squares has half the squared scores for a loss."""
+    rows, _ = shard.examples
+    return shard._replace(examples=(rows, jnp.zeros_like(scores(x, rows))))
 
 
 @partial(jax.jit, static_argnames="block")

@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from proxfl.cli.tables import show
     from proxfl.league.entrants import ENTRANTS
-    from proxfl.league.show import NARROW, ranked, write
+    from proxfl.league.show import NARROW, is_saved, read, save, write
     from proxfl.league.table import play
     from proxfl.problems import PROBLEMS
     from proxfl.progress import progress
@@ -48,16 +48,14 @@ def run(args: argparse.Namespace) -> int:
         problems = {name: pick(PROBLEMS, name, "problem") for name in names}
     rounds = args.rounds or (200 if args.quick else 1500)
     draws = args.draws or (1 if args.quick or args.sites else 5)
-    results = {}
     for name, problem in problems.items():
-        with progress(name, len(chosen)) as report:
-            results[name] = play(
-                chosen, problem, tau=args.local_steps, rounds=rounds, seeds=draws, report=report
-            )
-        table = ranked(results[name])[["method", *NARROW]]
+        if not is_saved(name, args.out):  # else it was done before an interruption
+            with progress(name, len(chosen)) as report:
+                settings = dict(tau=args.local_steps, rounds=rounds, seeds=draws, report=report)
+                save(play(chosen, problem, **settings), name, args.out)
+        table = read(name, args.out)[["method", *NARROW]]
         show(name, list(table), table.values.tolist())
-    command = spelt(args)
-    print(f"Report: {write(results, args.out, command)}")
+    print(f"Report: {write(list(problems), args.out, spelt(args))}")
     return 0
 
 

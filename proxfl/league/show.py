@@ -26,14 +26,18 @@ def ranked(entries: Sequence[Entry]) -> Frame:
     return keys.sort_values(by).drop(columns="place").reset_index(drop=True)
 
 
-def draw(entries: Sequence[Entry], title: str) -> Figure:
+def runs(entries: Sequence[Entry]) -> Frame:
+    """Every tuned run: method, seed, round and what was seen."""
+    return pd.concat([entry.frame.assign(method=entry.entrant.name) for entry in entries])
+
+
+def draw(table: Frame, seen: Frame, title: str) -> Figure:
     """Optimality against rounds, medians over draws."""
     figure, (ax,) = plots.panels(1, width=8.0, height=4.6)
-    table = ranked(entries)
-    curves = {entry.entrant.name: entry.frame for entry in entries}
     styles = ("-", "--", ":")
     for i, name in enumerate(table["method"]):
-        median = curves[name].pivot_table(index="round", columns="seed", values="optimality")
+        part = seen[seen["method"] == name]
+        median = part.pivot_table(index="round", columns="seed", values="optimality")
         line = median.median(axis=1).clip(lower=1e-16)
         colour, style = plots.COLOURS[i % 8], styles[i // 8 % 3]
         ax.plot(line.index, line, color=colour, linestyle=style, label=name)
@@ -43,18 +47,32 @@ def draw(entries: Sequence[Entry], title: str) -> Figure:
     return figure
 
 
-def write(results: dict[str, list[Entry]], out: Path, command: str) -> Path:
-    """Per problem a CSV and a figure; over all of them one report."""
+def save(entries: Sequence[Entry], name: str, out: Path) -> None:
+    """One problem's data; the table comes last, so that where it is, all is."""
+    for kind, frame in (("runs", runs(entries)), ("table", ranked(entries))):
+        with whole(out / name / f"{kind}.csv") as file:
+            frame.to_csv(file, index=False, float_format="%.4g")
+
+
+def is_saved(name: str, out: Path) -> bool:
+    return (out / name / "table.csv").exists()
+
+
+def read(name: str, out: Path, kind: str = "table") -> Frame:
+    return pd.read_csv(out / name / f"{kind}.csv", keep_default_na=False, na_values=["", "nan"])
+
+
+def write(names: Sequence[str], out: Path, command: str) -> Path:
+    """A figure per problem, and one report over all of them, from what is on disk."""
     page = Page("League table", f"Made by: {command}")
-    for name, entries in results.items():
-        table, figure = ranked(entries), draw(entries, name)
-        with whole(out / f"{name}.csv") as file:
-            table.to_csv(file, index=False, float_format="%.4g")
-        plots.save_figures({name: figure}, out)
+    for name in names:
+        table = read(name, out)
+        figure = draw(table, read(name, out, "runs"), name)
+        plots.save_figures({"league": figure}, out / name)
         page.section(name)
         page.figure(figure, "Median over draws; each method at its tuned steps.")
         columns = ["method", *SHORT, "tuned", "at grid edge"]
-        page.table(columns, table[columns].values.tolist())
+        page.table(columns, table[columns].fillna("").values.tolist())
     page.section("How to read it")
     page.text(
         "Every method was tuned on draw 0, over a grid of the same size, and run on the other "

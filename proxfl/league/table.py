@@ -16,7 +16,7 @@ from proxfl.problem import Problem, Shard
 from proxfl.problems import Shipped
 from proxfl.report.plots import Frame
 from proxfl.simulation import simulate
-from proxfl.smoothness import client_smoothness, smoothness
+from proxfl.smoothness import curvature_bound, mean_curvature_bound
 from proxfl.sweep import sweep
 
 LEVELS = (1e-3, 1e-6, 1e-10)
@@ -37,8 +37,9 @@ def draw_of(shipped: Shipped) -> Draw:
     with precision(np.float64):
         problem = jax.tree.map(jnp.asarray, shipped.problem)
         key = jax.random.key(0)
-        L = float(smoothness(problem, shipped.shards, problem.x0, key))
-        L_max = float(client_smoothness(problem, shipped.shards, problem.x0, key).max())
+        L = float(mean_curvature_bound(problem, shipped.shards, problem.x0, key))
+        bound = lambda shard: curvature_bound(problem, shard, problem.x0, key)
+        L_max = float(jax.lax.map(bound, shipped.shards).max())
         observe = {
             "optimality": optimality(problem, shipped.shards, 1 / L),
             "objective": ObjectiveValue(),
