@@ -5,8 +5,9 @@ BIN := .venv/bin
 BASE := .venv/.base
 DEV := .venv/.dev
 DOCS := .venv/.docs
+BENCH := .venv/.bench
 
-.PHONY: demo test soak check format bench docs clean
+.PHONY: demo test soak check format bench bench-gpu docs clean
 
 demo: $(BASE)
 	$(BIN)/proxfl demo --out out/demo
@@ -27,8 +28,15 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV)
+# On an idle machine; `rounds` reads results/compare/, which `proxfl compare` makes.
+bench: $(BENCH)
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.deploy
+	$(BIN)/python -m benchmarks.show
+
+# Where JAX sees a GPU, in an environment that has JAX and PyTorch for it.
+bench-gpu:
+	$(PYTHON) -m benchmarks.run
 
 docs: $(DOCS)
 	$(BIN)/mkdocs build --strict
@@ -42,6 +50,10 @@ $(DEV): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@ $(BASE)
+
+$(BENCH): $(DEV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	touch $@
 
 $(DOCS): $(DEV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[docs]"

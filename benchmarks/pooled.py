@@ -9,18 +9,27 @@ import warnings
 from typing import Any
 
 import numpy as np
+from skglm import SparseLogisticRegression
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 
-import proxfl as px
 from benchmarks.side import interleaved
 from proxfl.estimators import FederatedLogisticRegression
 
-WEIGHT, TOLERANCE = 1e-3, 1e-6
+WEIGHT = 1e-3
 
 
 def objective(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
     return float(np.logaddexp(0, -y * (X @ coef)).mean() + WEIGHT * np.abs(coef).sum())
+
+
+def loosest(fit: Any, X: np.ndarray, y: np.ndarray, best: float) -> Any:
+    """The fit with the loosest tolerance that still comes within 1e-6 of the best objective."""
+    for tol in 10.0 ** -np.arange(2, 11):
+        call = lambda tol=tol: fit(tol)
+        if objective(call().coef_.ravel(), X, y) <= best * (1 + 1e-6):
+            return call
+    raise RuntimeError("No tolerance of the grid was tight enough.")
 
 
 def run(repeats: int = 5) -> dict[str, Any]:
@@ -29,31 +38,30 @@ def run(repeats: int = 5) -> dict[str, Any]:
     y = 2.0 * held.target - 1
     sites = np.empty(len(y), int)
     sites[np.argsort(y, kind="stable")] = np.arange(len(y)) * 5 // len(y)
-    ours = FederatedLogisticRegression(l1=WEIGHT, fit_intercept=False, tol=TOLERANCE)
-    pooled = LogisticRegression(
-        C=1 / (WEIGHT * len(y)), l1_ratio=1.0, solver="saga", fit_intercept=False,
-        max_iter=100_000, tol=1e-7,
-    )  # fmt: skip
-    coordinate = LogisticRegression(
-        C=1 / (WEIGHT * len(y)), l1_ratio=1.0, solver="liblinear", fit_intercept=False,
-        max_iter=10_000, tol=1e-8,
-    )  # fmt: skip
-    calls = {
-        "proxfl, five sites": lambda: ours.fit(X, y, client_ids=sites),
-        "scikit-learn saga, pooled": lambda: pooled.fit(X, y),
-        "scikit-learn liblinear, pooled": lambda: coordinate.fit(X, y),
+    pooled = dict(C=1 / (WEIGHT * len(y)), l1_ratio=1.0, fit_intercept=False, max_iter=100_000)
+    fits = {
+        "proxfl, five sites": lambda tol: FederatedLogisticRegression(
+            WEIGHT, fit_intercept=False, tol=tol
+        ).fit(X, y, client_ids=sites),
+        "scikit-learn saga, pooled": lambda tol: LogisticRegression(
+            solver="saga", tol=tol, **pooled
+        ).fit(X, y),
+        "scikit-learn liblinear, pooled": lambda tol: LogisticRegression(
+            solver="liblinear", tol=tol, **pooled
+        ).fit(X, y),
+        "skglm, pooled": lambda tol: SparseLogisticRegression(
+            WEIGHT, fit_intercept=False, tol=tol
+        ).fit(X, y),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        values = {name: objective(call().coef_.ravel(), X, y) for name, call in calls.items()}
-        best = min(values.values())
-        for name, value in values.items():
-            np.testing.assert_allclose(value, best, rtol=1e-6, err_msg=name)
+        best = min(objective(fit(1e-10).coef_.ravel(), X, y) for fit in list(fits.values())[2:])
+        calls = {name: loosest(fit, X, y, best) for name, fit in fits.items()}
+        found = {name: call() for name, call in calls.items()}
         times = interleaved(calls, repeats)
     return {
-        "what": "l1 logistic regression on breast cancer to the same objective",
+        "what": "l1 logistic regression on breast cancer, to within 1e-6 of the least objective",
         "times": times,
-        "rounds": int(ours.n_iter_),
-        "objective_gaps": {name: value / best - 1 for name, value in values.items()},
-        "version": px.__version__,
+        "rounds": int(found["proxfl, five sites"].n_iter_),
+        "gaps": {n: objective(f.coef_.ravel(), X, y) / best - 1 for n, f in found.items()},
     }
