@@ -88,10 +88,12 @@ def test_the_server_cannot_change_what_protects_a_site(name, tmp_path):
 
 
 def test_without_noise_at_the_client_the_key_is_the_simulators(tmp_path):
-    for at, noise in (("client", 0.0), ("server", 0.5)):
-        algorithm = px.Private(px.Decoupled(0.05, 1.5, 2), 1.0, noise, at=at)
-        assert not noisy_parts(algorithm)
-        world = World(tmp_path / at, algorithm)
-        server, _ = deployed(world, 3)
-        wanted = px.simulate(algorithm, world.problem, world.shards, rounds=3, seed=SEED)
-        np.testing.assert_allclose(server, wanted.run.server, atol=1e-12)
+    silent, server_side = (
+        px.Private(px.Decoupled(0.05, 1.5, 2), 1.0, noise, at=at)
+        for at, noise in (("client", 0.0), ("server", 0.5))
+    )
+    assert not noisy_parts(silent) and not noisy_parts(server_side)
+    world = World(tmp_path, server_side)
+    server, _ = deployed(world, 3)
+    wanted = px.simulate(server_side, world.problem, world.shards, rounds=3, seed=SEED, observe={})
+    np.testing.assert_allclose(server, wanted.run.server, atol=1e-12)
