@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import proxfl as px
+from proxfl.deploy import wire
+from proxfl.deploy.envelope import flower_bytes, unwrap
 from proxfl.deploy.gather import TooFewSites
 from proxfl.deploy.ledger import read_ledger
 from proxfl.deploy.local import LocalGrid, LocalNode, Lost, inside_flower
@@ -254,6 +256,40 @@ def test_sites_are_set_up_by_tasks_of_their_own_before_there_is_an_experiment(tm
     told = answer[world.sites[0]]
     assert (told["rows"], told["features"]) == (7, "a,b")
     np.testing.assert_array_equal(told["scale"], [2.0, 2.0])
+
+
+class Doubling(LocalGrid):
+    """Delivers every reply twice."""
+
+    def pull_messages(self, message_ids):
+        return [reply for reply in super().pull_messages(message_ids) for _ in range(2)]
+
+
+def test_a_reply_that_comes_twice_counts_once(tmp_path, monkeypatch):
+    algorithm = px.Decoupled(0.05, 1.5, 4)
+    undisturbed, _ = deployed(World(tmp_path / "a", algorithm), 3)
+    monkeypatch.setattr("tests.deploy.world.LocalGrid", Doubling)
+    doubled, federation = deployed(World(tmp_path / "b", algorithm), 3)
+    same(doubled, undisturbed)
+    assert federation.ledger.total("up", kind="round").messages == 15
+
+
+def test_the_ledger_has_what_crossed_and_nothing_else(tmp_path):
+    crossed = {"up": [0, 0, 0], "down": [0, 0, 0]}
+
+    def watch(way, site, message):
+        frame = wire.decode(unwrap(message))
+        if frame.header.kind not in (wire.HELLO, wire.ANSWER):
+            payload = wire.payload_bytes(frame.payload)
+            payload += wire.payload_bytes(frame.settings) if way == "up" else 0  # its metrics
+            sizes = (payload, len(unwrap(message)), flower_bytes(message))
+            crossed[way] = [old + new for old, new in zip(crossed[way], sizes, strict=True)]
+        return message
+
+    world = World(tmp_path, px.Decoupled(0.05, 1.5, 4))
+    _, federation = deployed(world, 3, watch)
+    for way, sizes in crossed.items():
+        assert list(federation.ledger.total(way, kind="round")[1:]) == sizes
 
 
 def test_the_ledger_survives_the_server(tmp_path):
