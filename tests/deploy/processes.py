@@ -26,18 +26,18 @@ class Command:
     def said(self):
         return self.log.read_text()
 
-    def wait_for(self, words, seconds=180):
+    def wait_for(self, words, seconds=300):
         deadline = time.monotonic() + seconds
         while words not in self.said:
             assert self.process.poll() is None and time.monotonic() < deadline, self.said
             time.sleep(0.1)
 
-    def ended(self, seconds=240):
+    def ended(self, seconds=600):
         return self.process.wait(seconds)
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        return self.ended(60)
+        return self.ended(120)
 
 
 @contextlib.contextmanager
@@ -54,7 +54,12 @@ def commands(folder):
     finally:
         for command in reversed(started):
             if command.process.poll() is None:
-                command.stop()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    command.stop()
+            command.process.kill()  # does nothing to one that has ended
+        for pid in processes(folder):  # whatever a test that failed has left
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def processes(folder, service=""):
@@ -77,7 +82,7 @@ def kill(folder, service):
     assert killed
 
 
-def until(holds, seconds=180):
+def until(holds, seconds=400):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
