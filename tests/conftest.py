@@ -4,7 +4,11 @@ The settings are the tests' own: importing proxfl changes none, which `test_impo
 fresh process.
 """
 
+import os
+from pathlib import Path
+
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
@@ -12,3 +16,19 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 install_import_hook("proxfl", "beartype.beartype")
+
+PLENTY = 2 * 2**30  # bytes; hundreds of compiled programs take several times as much
+
+
+def bytes_in_use() -> int:
+    about = Path("/proc/self/statm")
+    pages = int(about.read_text().split()[1]) if about.exists() else 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """Programs are shared between modules until they take too much memory."""
+    yield
+    if bytes_in_use() > PLENTY:
+        jax.clear_caches()
