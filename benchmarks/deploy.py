@@ -6,6 +6,7 @@ Flower alone: its own executor and no gate before the SuperLink. Writes results/
 
 import argparse
 import json
+import os
 import re
 import sys
 import tempfile
@@ -32,6 +33,10 @@ from proxfl.spec import Spec
 SITES = ("north", "south", "west")
 ROUNDS, ROWS = 12, 50
 ANSWERED = re.compile(r"^(\S+ \S+) Site \w+ answered step (\d+) in ([\d.]+) s", re.MULTILINE)
+WHAT = (
+    f"three sites on one machine, TLS and keys; seconds are medians over {ROUNDS - 3} rounds, those "
+    "of the app Flower's own mean over all messages, in the first of which programs are compiled"
+)
 PATH = Path("results/bench/deploy.json")
 
 
@@ -101,6 +106,7 @@ def split(logs: list[str], seen: Any, told: Any, dimension: int) -> dict[str, An
     each = lambda way, what: told["traffic"][way][what] / exchanges
     return {
         "dimension": dimension,
+        "load_of_the_machine": os.getloadavg()[0],  # this run's own processes included
         "round_seconds": float(np.median(rounds)),
         "of_which_the_sites_worker": float(np.median(inside)),
         "of_which_the_sites_app": seen["compute-time"]["clientapp-seconds"] / exchanges,
@@ -131,7 +137,7 @@ def main() -> None:
     found = {
         "command": "python -m benchmarks.deploy",
         "machine": machine(),
-        "what": f"three sites on one machine, TLS and keys, median of {ROUNDS - 3} rounds",
+        "what": WHAT,
         "arms": measured,
     }
     write_text(PATH, json.dumps(found, indent=2) + "\n")
