@@ -34,8 +34,8 @@ SITES = ("north", "south", "west")
 ROUNDS, ROWS = 12, 50
 ANSWERED = re.compile(r"^(\S+ \S+) Site \w+ answered step (\d+) in ([\d.]+) s", re.MULTILINE)
 WHAT = (
-    f"three sites on one machine, TLS and keys; seconds are medians over {ROUNDS - 3} rounds, those "
-    "of the app Flower's own mean over all messages, in the first of which programs are compiled"
+    f"three sites on one machine, TLS and keys; seconds are medians over {ROUNDS - 3} rounds, "
+    "those of the app Flower's own mean over all messages, in the first of which programs are compiled"
 )
 PATH = Path("results/bench/deploy.json")
 
