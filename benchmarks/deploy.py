@@ -33,9 +33,11 @@ from proxfl.spec import Spec
 SITES = ("north", "south", "west")
 ROUNDS, ROWS = 12, 50
 ANSWERED = re.compile(r"^(\S+ \S+) Site \w+ answered step (\d+) in ([\d.]+) s", re.MULTILINE)
-WHAT = (
-    f"three sites on one machine, TLS and keys; seconds are medians over {ROUNDS - 3} rounds, "
-    "those of the app Flower's own mean over all messages, in the first of which programs are compiled"
+WHAT = "a round over three real sites on one machine, with TLS and keys"
+NOTES = (
+    f"Seconds are medians over {ROUNDS - 3} rounds; those of the app are Flower's mean over all "
+    "messages, in the first of which programs are compiled. Bytes are means over all messages. "
+    "The load is that of the machine, which others used too."
 )
 PATH = Path("results/bench/deploy.json")
 
@@ -105,19 +107,15 @@ def split(logs: list[str], seen: Any, told: Any, dimension: int) -> dict[str, An
     exchanges = told["traffic"]["up"]["messages"]
     each = lambda way, what: told["traffic"][way][what] / exchanges
     return {
-        "dimension": dimension,
-        "load_of_the_machine": os.getloadavg()[0],  # this run's own processes included
-        "round_seconds": float(np.median(rounds)),
-        "of_which_the_sites_worker": float(np.median(inside)),
-        "of_which_the_sites_app": seen["compute-time"]["clientapp-seconds"] / exchanges,
-        "per_message_bytes": {
-            way: {what: each(way, what) for what in ("payload", "frame", "flower")}
-            for way in ("up", "down")
-        },
-        "flowers_own_count_per_message": {
-            "up": seen["network-traffic"]["inbound-bytes"] / exchanges,
-            "down": seen["network-traffic"]["outbound-bytes"] / exchanges,
-        },
+        "parameters": dimension,
+        "round s": float(np.median(rounds)),
+        "worker s": float(np.median(inside)),
+        "app s": seen["compute-time"]["clientapp-seconds"] / exchanges,
+        "payload up B": each("up", "payload"),
+        "message up B": each("up", "flower"),
+        "payload down B": each("down", "payload"),
+        "message down B": each("down", "flower"),
+        "load": os.getloadavg()[0],
     }
 
 
@@ -130,15 +128,17 @@ def longest_run(found: list[tuple[datetime, int, float]]) -> list[tuple[datetime
 def main() -> None:
     arms = {"proxfl federate": True, "Flower alone": False}
     with on_sigterm():
-        measured = {
-            name: [measure(dimension, ours) for dimension in (20, 20_000)]
+        rows = [
+            {"by": name, **measure(dimension, ours)}
             for name, ours in arms.items()
-        }
+            for dimension in (20, 20_000)
+        ]
     found = {
         "command": "python -m benchmarks.deploy",
         "machine": machine(),
         "what": WHAT,
-        "arms": measured,
+        "notes": NOTES,
+        "table": rows,
     }
     write_text(PATH, json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2))
