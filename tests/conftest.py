@@ -4,6 +4,7 @@ The settings are the tests' own: importing proxfl changes none, which `test_impo
 fresh process.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -17,7 +18,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 install_import_hook("proxfl", "beartype.beartype")
 
-PLENTY = 2 * 2**30  # bytes; hundreds of compiled programs take several times as much
+# A compiled program takes a dozen memory mappings, of which a process may have some 65,000; XLA
+# crashes beyond that. The bytes in use tell as much, and are quick to read.
+PLENTY = 2 * 2**30
 
 
 def bytes_in_use() -> int:
@@ -26,9 +29,10 @@ def bytes_in_use() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def forget_programs():
-    """Programs are shared between modules until they take too much memory."""
+    """Programs are shared between tests until there are too many."""
     yield
     if bytes_in_use() > PLENTY:
         jax.clear_caches()
+        gc.collect()
