@@ -4,8 +4,6 @@ The settings are the tests' own: importing proxfl changes none, which `test_impo
 fresh process.
 """
 
-import gc
-import os
 from pathlib import Path
 
 import jax
@@ -18,21 +16,19 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 install_import_hook("proxfl", "beartype.beartype")
 
-# A compiled program takes a dozen memory mappings, of which a process may have some 65,000; XLA
-# crashes beyond that. The bytes in use tell as much, and are quick to read.
-PLENTY = 2 * 2**30
+# Every compiled program takes a few memory mappings. A process may have some 65,000 of them, and XLA
+# crashes beyond that.
+PLENTY = 20_000
 
 
-def bytes_in_use() -> int:
-    about = Path("/proc/self/statm")
-    pages = int(about.read_text().split()[1]) if about.exists() else 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def mappings() -> int:
+    about = Path("/proc/self/maps")
+    return about.read_bytes().count(b"\n") if about.exists() else 0
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def forget_programs():
-    """Programs are shared between tests until there are too many."""
+    """Programs are shared between modules until there are too many."""
     yield
-    if bytes_in_use() > PLENTY:
+    if mappings() > PLENTY:
         jax.clear_caches()
-        gc.collect()
