@@ -16,8 +16,8 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 install_import_hook("proxfl", "beartype.beartype")
 
-# Every compiled program takes a few memory mappings. A process may have some 65,000 of them, and XLA
-# crashes beyond that.
+# Every compiled program takes a few memory mappings. A process may have some 65,000 of them, and
+# XLA crashes beyond that.
 PLENTY = 20_000
 
 
