@@ -108,10 +108,20 @@ def in_program(A: SparseMatrix, x: Any, transposed: bool) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 def by_scipy(A: SparseMatrix, x: Any, transposed: bool) -> Any:
-    found = jax.ShapeDtypeStruct((A.shape[1 if transposed else 0], *x.shape[1:]), x.dtype)
     host: Any = A.host
     multiply = host.transposed if transposed else host.straight
-    return jax.pure_callback(multiply, found, A.client, x, vmap_method="expand_dims")
+    bits = as_bits(x)
+    found = jax.ShapeDtypeStruct((A.shape[1 if transposed else 0], *bits.shape[1:]), bits.dtype)
+    told = jax.pure_callback(multiply, found, A.client, bits, vmap_method="expand_dims")
+    return jax.lax.bitcast_convert_type(told, x.dtype)
+
+
+def as_bits(x: Any) -> Any:
+    """Numbers as words of 32 bits: on its way to the host, JAX would round wider ones.
+
+    What JAX takes for double precision is a setting of the thread, and the host's is another one.
+    """
+    return jax.lax.bitcast_convert_type(x, jnp.uint32)
 
 
 @by_scipy.defjvp
@@ -128,16 +138,18 @@ class Host:
         self.matrices = list(matrices)
         self.turned = [matrix.T for matrix in matrices]  # views
 
-    def straight(self, client: Any, x: Any) -> np.ndarray:
-        return multiplied(self.matrices, client, x)
+    def straight(self, client: Any, bits: Any) -> np.ndarray:
+        return multiplied(self.matrices, client, bits)
 
-    def transposed(self, client: Any, x: Any) -> np.ndarray:
-        return multiplied(self.turned, client, x)
+    def transposed(self, client: Any, bits: Any) -> np.ndarray:
+        return multiplied(self.turned, client, bits)
 
 
-def multiplied(matrices: Sequence[Any], client: Any, x: Any) -> np.ndarray:
+def multiplied(matrices: Sequence[Any], client: Any, bits: Any) -> np.ndarray:
     """The product of each client's matrix and vector; what a batch shares comes only once."""
-    client, x = np.asarray(client), np.asarray(x)
+    client, words = np.asarray(client), np.ascontiguousarray(bits)
+    kind = matrices[0].dtype
+    x = words.view(kind)[..., 0] if kind.itemsize == 8 else words.view(kind)
     axes = client.ndim
     batch = np.broadcast_shapes(client.shape, x.shape[:axes])
     numbers = np.broadcast_to(client, batch).ravel()
@@ -149,7 +161,8 @@ def multiplied(matrices: Sequence[Any], client: Any, x: Any) -> np.ndarray:
 
     with ThreadPoolExecutor() as pool:  # SciPy lets go of the interpreter while it multiplies
         list(pool.map(one, range(len(numbers))))
-    return found.reshape(*batch, *found.shape[1:])
+    found = found.reshape(*batch, *found.shape[1:])
+    return (found[..., None] if kind.itemsize == 8 else found).view(np.uint32)
 
 
 def stack(matrices: Sequence[Any], capacity: int, dtype: Any) -> SparseMatrix:

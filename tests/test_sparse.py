@@ -1,5 +1,8 @@
 """Laws of sparse features: they are their dense form, whichever way a product is taken."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,6 +90,33 @@ def test_blocks_cohorts_and_sweeps_see_the_same_rows(way):
     etas = jnp.array([0.1, 0.2])
     found = [jax.vmap(at, in_axes=(0, None))(etas, shards) for shards in (thin, dense)]
     np.testing.assert_allclose(*found, atol=1e-12)
+
+
+def test_numbers_keep_their_precision_where_jax_is_in_single_by_default(tmp_path):
+    """In a process of its own, with JAX's own settings: the host works in another thread."""
+    code = """
+import numpy as np, scipy.sparse
+import proxfl as px
+from proxfl import sparse
+from proxfl.losses import Logistic
+from proxfl.prox import L1
+
+sparse.WORTH_A_TRIP = 0
+rng = np.random.default_rng(0)
+dense = [(rng.normal(size=(9, 5)), rng.choice([-1.0, 1.0], 9)) for _ in range(3)]
+thin = [(scipy.sparse.csr_array(A), y) for A, y in dense]
+for kind, error in ((np.float64, 1e-13), (np.float32, 1e-5)):
+    problem = px.Problem(loss=Logistic(), g=L1(0.01), x0=np.zeros(5, kind))
+    run = lambda sites: px.simulate(px.Decoupled(0.1, 1.0, 2), problem, sites, rounds=9).model
+    found, wanted = run(thin), run(dense)
+    assert found.dtype == kind
+    np.testing.assert_allclose(found, wanted, atol=error)
+print("agreed")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "agreed", done.stderr
 
 
 def test_curvature_is_that_of_the_dense_rows(way):
