@@ -16,7 +16,7 @@ test: $(DEV)
 	$(BIN)/pytest -n 2
 
 soak: $(DEV)
-	$(BIN)/pytest -m soak tests/deploy
+	$(BIN)/pytest -m soak
 
 check: $(DEV)
 	$(BIN)/ruff check .
