@@ -37,7 +37,8 @@ def run() -> dict[str, Any]:
         advance = jax.jit(step, donate_argnums=1)
         for count in COUNTS:
             shards = px.shards_of(sites(count, ROWS, FEATURES, ENTRIES))
-            run = advance(shards, start(algorithm, problem, shards))
+            fresh = jax.tree.map(jax.numpy.copy, start(algorithm, problem, shards))
+            run = advance(shards, fresh)  # which it consumes
             jax.block_until_ready(run)
             taken = []
             for _ in range(ROUNDS):
@@ -49,7 +50,7 @@ def run() -> dict[str, Any]:
                 taken.append(seconds(go))
                 run = holder["run"]
             points.append({"clients": count, "seconds": float(np.median(taken))})
-            del run, shards
+            del run, fresh, shards
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     # The slope from 100 clients on: below, a round costs little more than its start.
     large = [p for p in points if p["clients"] >= 100]
