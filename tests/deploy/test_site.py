@@ -21,6 +21,7 @@ from proxfl.deploy.services import Keeper, Service, environment, runs
 from proxfl.deploy.wire import BadMessage, Header
 from tests import cases
 from tests.deploy import real
+from tests.deploy.processes import until
 
 
 def test_the_flower_app_of_a_site_imports_no_jax_and_no_data():
@@ -108,8 +109,7 @@ def test_a_keeper_starts_again_what_ends_and_stops_all_it_started(tmp_path):
     keeper = Keeper({"thing": lambda: Service("thing", command, tmp_path, environment(tmp_path))})
     try:
         first = keeper.running["thing"]
-        while len(first.members()) < 2:
-            time.sleep(0.05)
+        until(lambda: len(first.members()) >= 2)
         before = first.members()
         os.kill(first.process.pid, signal.SIGKILL)
         deadline = time.monotonic() + 20
