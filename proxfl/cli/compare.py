@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from proxfl.cli.arguments import count, folder
 from proxfl.cli.problem import add_own, own, pick
 
 QUICK = ("l1-least-squares",)
@@ -23,13 +24,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="a method of the table (repeatable; default: all)",
     )
     add_own(parser)
-    parser.add_argument("--local-steps", type=int, default=TAU, metavar="N")
-    parser.add_argument("--rounds", type=int, default=None, metavar="N")
+    parser.add_argument("--local-steps", type=count, default=TAU, metavar="N")
+    parser.add_argument("--rounds", type=count, default=None, metavar="N")
     parser.add_argument(
-        "--draws", type=int, default=None, metavar="N", help="data sets per problem"
+        "--draws", type=count, default=None, metavar="N", help="data sets per problem"
     )
     parser.add_argument("--quick", action="store_true", help="one problem, few rounds, one draw")
-    parser.add_argument("--out", type=Path, default=Path("out/compare"), help="result folder")
+    parser.add_argument("--out", type=folder, default=Path("out/compare"), help="result folder")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,14 +50,23 @@ def run(args: argparse.Namespace) -> int:
     rounds = args.rounds or (200 if args.quick else 1500)
     draws = args.draws or (1 if args.quick or args.sites else 5)
     for name, problem in problems.items():
-        if not is_saved(name, args.out):  # else it was done before an interruption
+        settings = dict(tau=args.local_steps, rounds=rounds, seeds=draws)
+        about = settings | {"methods": [entrant.name for entrant in chosen], "data": digest(args)}
+        if not is_saved(name, args.out, about):  # else it was done before an interruption
             with progress(name, len(chosen)) as report:
-                settings = dict(tau=args.local_steps, rounds=rounds, seeds=draws, report=report)
-                save(play(chosen, problem, **settings), name, args.out)
+                save(play(chosen, problem, report=report, **settings), name, args.out, about)
         table = read(name, args.out)[["method", *NARROW]]
         show(name, list(table), table.values.tolist())
     print(f"Report: {write(list(problems), args.out, spelt(args))}")
     return 0
+
+
+def digest(args: argparse.Namespace) -> str:
+    """What tells the user's files and problem from others; nothing for those that ship."""
+    import hashlib
+
+    parts = [path.read_bytes() for path in (*(args.sites or ()), args.config) if path]
+    return hashlib.sha256(b"".join(hashlib.sha256(p).digest() for p in parts)).hexdigest()
 
 
 def spelt(args: argparse.Namespace) -> str:

@@ -3,9 +3,11 @@
 import argparse
 from pathlib import Path
 
+from proxfl.cli.arguments import folder
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="result folder")
+    parser.add_argument("--out", type=folder, default=Path("out/demo"), help="result folder")
 
 
 def run(args: argparse.Namespace) -> int:

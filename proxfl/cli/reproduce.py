@@ -3,12 +3,14 @@
 import argparse
 from pathlib import Path
 
+from proxfl.cli.arguments import folder
+
 TARGETS = ("fig1", "fig2", "fig3", "theory", "ablation")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", choices=[*TARGETS, "all"])
-    parser.add_argument("--out", type=Path, default=Path("out/reproduce"), help="result folder")
+    parser.add_argument("--out", type=folder, default=Path("out/reproduce"), help="result folder")
     parser.add_argument("--quick", action="store_true", help="fewer draws and rounds")
 
 

@@ -2,6 +2,8 @@
 
 import argparse
 
+from proxfl.cli.arguments import count
+
 ROUNDS = 2000  # of proximal gradient, towards F* and the points where constants are measured
 
 
@@ -10,7 +12,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--problem", default="l1-least-squares", metavar="NAME")
     add_own(parser)
-    parser.add_argument("--local-steps", type=int, default=10, metavar="N")
+    parser.add_argument("--local-steps", type=count, default=10, metavar="N")
     parser.add_argument("--eta", type=float, default=None, help="check this step")
     parser.add_argument("--eta-g", type=float, default=1.0, help="with this one of the server's")
 

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from proxfl.cli.arguments import count, folder
+
 
 def span(text: str) -> tuple[float, float, int]:
     """LOW:HIGH:POINTS."""
@@ -30,25 +32,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LOW:HIGH:POINTS",
         help="weights of an l1 penalty (default: the problem's own)",
     )
-    parser.add_argument("--tau", type=int, nargs="+", default=[1, 10], metavar="N")
+    parser.add_argument("--tau", type=count, nargs="+", default=[1, 10], metavar="N")
     parser.add_argument(
         "--batch",
-        type=int,
+        type=count,
         nargs="*",
         default=[],
         metavar="N",
         help="batch sizes (default: full gradients)",
     )
-    parser.add_argument("--seeds", type=int, default=1, metavar="N")
+    parser.add_argument("--seeds", type=count, default=1, metavar="N")
     parser.add_argument(
         "--random",
-        type=int,
+        type=count,
         default=None,
         metavar="N",
         help="draw N points in the ranges instead of the whole grid",
     )
-    parser.add_argument("--rounds", type=int, default=200, metavar="N")
-    parser.add_argument("--out", type=Path, default=Path("out/sweep"), help="result folder")
+    parser.add_argument("--rounds", type=count, default=200, metavar="N")
+    parser.add_argument("--out", type=folder, default=Path("out/sweep"), help="result folder")
 
 
 def run(args: argparse.Namespace) -> int:

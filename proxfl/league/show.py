@@ -1,17 +1,20 @@
 """The league table as a figure, a file and a section of a report."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from proxfl.files import whole
+from proxfl.files import whole, write_text
 from proxfl.league.table import Entry, summary
 from proxfl.report import plots
 from proxfl.report.page import Page
 from proxfl.report.plots import Frame
 
+ABOUT = "settings.json"
 # What fits a terminal, and what a page.
 NARROW = ("verdict", "final optimality", "rounds to 1e-06", "kB up to 1e-06", "vectors up")
 SHORT = (*NARROW, "vectors down", "gradients", "proxes", "ms per round", "nonzeros")
@@ -47,15 +50,22 @@ def draw(table: Frame, seen: Frame, title: str) -> Figure:
     return figure
 
 
-def save(entries: Sequence[Entry], name: str, out: Path) -> None:
-    """One problem's data; the table comes last, so that where it is, all is."""
+def save(entries: Sequence[Entry], name: str, out: Path, about: dict[str, Any]) -> None:
+    """One problem's data; what they are of comes last, so that where it is, all is."""
     for kind, frame in (("runs", runs(entries)), ("table", ranked(entries))):
         with whole(out / name / f"{kind}.csv") as file:
             frame.to_csv(file, index=False, float_format="%.4g")
+    write_text(out / name / ABOUT, json.dumps(about, indent=2) + "\n")
 
 
-def is_saved(name: str, out: Path) -> bool:
-    return (out / name / "table.csv").exists()
+def is_saved(name: str, out: Path, about: dict[str, Any]) -> bool:
+    """Whether these very runs are there; data of other settings are refused, not shown as these."""
+    path = out / name / ABOUT
+    if not path.exists():
+        return False
+    if json.loads(path.read_text()) != about:
+        raise ValueError(f"{path.parent} holds runs of other settings; choose another --out.")
+    return True
 
 
 def read(name: str, out: Path, kind: str = "table") -> Frame:

@@ -82,3 +82,30 @@ def test_steps_are_proposed_and_judged(data, tmp_path):
     assert "practical" in outcome.out and "covered by Theorems 3.5 and 3.6" in outcome.out
     judged = proxfl("steps", "--eta", 1e-9, "--eta-g", 100, "--local-steps", 5).out
     assert "The steps you gave" in judged and "1/(10 L)" in judged
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["steps --local-steps 0", "compare --quick --rounds 0", "compare --draws -1", "sweep --tau 0"],
+)
+def test_a_count_below_one_is_refused_before_anything_runs(command, tmp_path):
+    more = [] if command.startswith("steps") else ["--out", tmp_path / "out"]
+    outcome = proxfl(*command.split(), *more)
+    assert outcome.code == 2 and "needs a whole number of at least 1" in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["reproduce fig1", "demo", "compare", "sweep"])
+def test_a_file_where_results_should_go_is_refused_before_anything_runs(command, tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    outcome = proxfl(*command.split(), "--out", tmp_path / "taken" / "inside")
+    assert outcome.code == 2 and "is a file; name a folder" in outcome.err
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_league_of_other_settings_is_not_shown_as_this_one(compared):
+    _, out = compared
+    again = proxfl("compare", "--quick", *FEW, "--rounds", 60, "--out", out)
+    assert again.code == 0, again.err  # the same: nothing is run twice
+    other = proxfl("compare", "--quick", *FEW, "--rounds", 61, "--out", out)
+    assert other.code == 2 and "holds runs of other settings" in other.err
