@@ -111,13 +111,21 @@ def convolve_and_pool(
 
 
 def by_patches(layer: Layer, x: Any) -> Any:
-    """Nine shifted copies side by side are the patches; one product does the rest."""
-    rows, h, w, _ = x.shape
+    """For each place in a cell of the pool, nine shifted copies side by side times a matrix."""
+    rows, h, w, inputs = x.shape
     padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    shifts = [padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)]
-    patches = jnp.concatenate(shifts, axis=-1)
-    z = affine(layer, patches.reshape(rows * h * w, -1))
-    return z.reshape(rows, h // 2, 2, w // 2, 2, -1).max(axis=(2, 4))
+    kernel = layer["kernel"].reshape(9 * inputs, -1)
+
+    def every_other(i, j):
+        shifts = [
+            padded[:, i + k : i + k + h - 1 : 2, j + m : j + m + w - 1 : 2]
+            for k in range(3)
+            for m in range(3)
+        ]
+        return jnp.concatenate(shifts, axis=-1).reshape(rows * h * w // 4, -1) @ kernel
+
+    z = jnp.stack([every_other(i, j) for i in range(2) for j in range(2)], axis=1)
+    return (largest(z) + layer["bias"][None]).reshape(rows, h // 2, w // 2, -1)
 
 
 def by_cells(layer: Layer, x: Any) -> Any:
@@ -128,6 +136,7 @@ def by_cells(layer: Layer, x: Any) -> Any:
     cells = cells.reshape(rows, h // 2 + 1, w // 2 + 1, 4 * inputs)
     near = [cells[:, i : i + h // 2, j : j + w // 2] for i in range(2) for j in range(2)]
     windows = jnp.concatenate(near, axis=-1).reshape(rows * h * w // 4, -1)
+    windows = jax.lax.optimization_barrier(windows)  # or XLA builds them once per product
     shifted = [
         jnp.pad(layer["kernel"], ((i, 1 - i), (j, 1 - j), (0, 0), (0, 0)))
         for i in range(2)
@@ -135,5 +144,24 @@ def by_cells(layer: Layer, x: Any) -> Any:
     ]
     kernel = jnp.stack(shifted, axis=3).reshape(2, 2, 2, 2, inputs, 4, -1).swapaxes(1, 2)
     z = windows @ kernel.reshape(16 * inputs, -1)
-    z = z.reshape(rows, h // 2, w // 2, 4, -1).max(axis=3)
-    return z + layer["bias"][None, None, None]
+    return largest(z.reshape(rows, h // 2, w // 2, 4, -1)) + layer["bias"][None, None, None]
+
+
+@jax.custom_jvp
+def largest(z: Float[Array, "*rest choices outputs"]) -> Float[Array, "*rest outputs"]:
+    """The largest of the choices; of equal ones the derivative belongs to the first.
+
+    So the backward pass needs a byte per output, its place, where `max` keeps all of z.
+    """
+    return z.max(axis=-2)
+
+
+@largest.defjvp
+def largest_jvp(primals: Any, tangents: Any) -> Any:
+    (z,), (dz,) = primals, tangents
+    best, place = z[..., 0, :], jnp.zeros((*z.shape[:-2], z.shape[-1]), jnp.uint8)
+    for k in range(1, z.shape[-2]):
+        wins = z[..., k, :] > best
+        best, place = jnp.where(wins, z[..., k, :], best), jnp.where(wins, jnp.uint8(k), place)
+    chosen = place[..., None, :] == jax.lax.broadcasted_iota(jnp.uint8, z.shape, z.ndim - 2)
+    return best, jnp.where(chosen, dz, 0).sum(axis=-2)

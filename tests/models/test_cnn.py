@@ -72,6 +72,14 @@ def test_scores_are_those_of_jaxs_convolution(params):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
 
 
+def test_of_equal_choices_the_first_has_the_derivative():
+    z = RNG.integers(0, 3, (50, 4, 3)).astype(np.float64)
+    value, back = jax.vjp(cnn.largest, z)
+    np.testing.assert_array_equal(value, z.max(axis=1))
+    first = np.arange(4)[:, None] == np.argmax(z, axis=1)[:, None]  # NumPy's is the first as well
+    np.testing.assert_array_equal(back(jnp.ones_like(value))[0], first)
+
+
 def total(params, batch):
     return cnn.loss(params, batch).sum()
 
