@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import proxfl as px
-from benchmarks.side import interleaved
+from benchmarks.side import interleaved, seconds
 from proxfl.models import cnn
 from proxfl.points import Tree
 from proxfl.problem import Shard
@@ -39,7 +39,7 @@ class Ours:
         algorithm = px.Decoupled(ETA, ETA_G, TAU)
         problem, algorithm = jax.tree.map(jnp.asarray, (problem, algorithm))
         self.g, self.algorithm, self.x0 = problem.g, algorithm, start_at
-        self.run = jax.tree.map(jnp.copy, start(algorithm, problem, shards))
+        self.run = start(algorithm, problem, shards)
 
         def rounds(run, count):
             step = lambda _, run: one_round(algorithm, problem, shards, run)[0]
@@ -63,6 +63,24 @@ def floor(clients: int) -> dict[str, float]:
     macs = 28 * 28 * 9 * 32 + 14 * 14 * 9 * 32 * 32 + 1568 * 64 + 64 * 32 + 32 * 10
     steps = clients * TAU
     return {"flops": 6.0 * macs * BATCH * steps, "bytes": 4.0 * 112_394 * 8 * steps}
+
+
+def limits() -> tuple[float, float]:
+    """Multiply-adds (as two) and bytes per second of this device, by a product and by a sum."""
+    side = 2048 if jax.default_backend() == "cpu" else 8192
+    square = jnp.ones((side, side), jnp.float32)
+    multiply, total = jax.jit(lambda a: a @ a), jax.jit(jnp.sum)
+    large = jnp.ones(2**26 if jax.default_backend() == "cpu" else 2**30, jnp.float32)
+    fastest = lambda f, x: min(seconds(lambda: jax.block_until_ready(f(x))) for _ in range(6))
+    return 2 * side**3 / fastest(multiply, square), large.nbytes / fastest(total, large)
+
+
+def against_floor(taken: float, clients: int, rates: tuple[float, float]) -> dict[str, float]:
+    """The round against the longer of its arithmetic and its vectors' traffic at full speed."""
+    least = floor(clients)
+    bound = max(least["flops"] / rates[0], least["bytes"] / rates[1])
+    speeds = {"flops per second": rates[0], "bytes per second": rates[1]}
+    return least | speeds | {"floor seconds": bound, "ours over floor": taken / bound}
 
 
 def agree(model: list[Any], peer: Any, rounds: int, device: str) -> None:
@@ -95,14 +113,17 @@ def run(repeats: int = 5) -> dict[str, Any]:
 
     calls = {"proxfl": lambda: ours.go(many)}
     calls |= {name: lambda peer=peer: several(peer) for name, peer in peers.items()}
+    times, rates = interleaved(calls, repeats, many), limits()
     found = {
         "what": "a round of the network, 10 clients",
-        "times": interleaved(calls, repeats, many),
-        "floor": floor(10),
+        "times": times,
+        "floor": against_floor(times["proxfl"]["seconds"], 10, rates),
     }
     if device == "cuda":
         large = Ours(*pictures(1000))
         large.go(2)
-        found["a thousand clients"] = interleaved({"proxfl": lambda: large.go(10)}, repeats, 10)
-        found["floor, a thousand clients"] = floor(1000)
+        times = interleaved({"proxfl": lambda: large.go(10)}, repeats, 10)
+        found["a thousand clients"] = times
+        bound = against_floor(times["proxfl"]["seconds"], 1000, rates)
+        found["floor, a thousand clients"] = bound
     return found

@@ -13,7 +13,19 @@ import jax
 from benchmarks.side import machine
 from proxfl.files import write_text
 
-ALL = ("figure1", "cnn", "sparse", "clients", "sweeps", "pooled", "flower", "rounds", "startup")
+ALL = (
+    "figure1",
+    "cnn",
+    "sparse",
+    "clients",
+    "sweeps",
+    "pooled",
+    "flower",
+    "pfl_research",
+    "rounds",
+    "leads",
+    "startup",
+)
 ON_GPU = ("cnn", "sweeps")
 OUT = Path("results/bench")
 

@@ -65,13 +65,31 @@ def curve(points: list[dict[str, float]]) -> Any:
     return figure
 
 
+def peers(everything: dict[str, dict[str, Any]]) -> Any:
+    """How many times longer than ours each peer took, over all comparisons."""
+    rows = [
+        (f"{stem}: {peer}", row["times_ours"])
+        for stem, found in everything.items()
+        for peer, row in found.get("times", {}).items()
+        if row["times_ours"] != 1
+    ]
+    figure, (ax,) = plots.panels(1, width=8.0, height=0.6 + 0.28 * len(rows))
+    names, values = zip(*reversed(rows), strict=True)
+    ax.barh(names, [v - 1 for v in values], left=1.0, color=plots.COLOURS[1])
+    plots.label(ax, "The same work by others", "times our seconds", "", log="x", legend=False)
+    ax.axvline(1.0, color=plots.COLOURS[0])
+    return figure
+
+
 def main(folder: Path = OUT) -> None:
     told = ["# Benchmarks", "", "Made by `make bench` (and `make bench-gpu`).", ""]
-    for path in sorted(folder.glob("*.json")):
-        found = json.loads(path.read_text())
+    everything = {p.stem: json.loads(p.read_text()) for p in sorted(folder.glob("*.json"))}
+    figures = {"peers": peers(everything)}
+    for stem, found in everything.items():
         told += lines(found)
         if "points" in found:
-            plots.save_figures({path.stem: curve(found["points"])}, folder)
+            figures[stem] = curve(found["points"])
+    plots.save_figures(figures, folder)
     write_text(folder / "table.md", "\n".join(told))
     print(f"Table: {folder / 'table.md'}")
 

@@ -1,5 +1,6 @@
 from .algorithms import Accelerated as Accelerated
 from .algorithms import AcceleratedPartial as AcceleratedPartial
+from .algorithms import Adaptive as Adaptive
 from .algorithms import AsPrinted as AsPrinted
 from .algorithms import Compressed as Compressed
 from .algorithms import Coupled as Coupled

@@ -115,7 +115,8 @@ def bad_prox_step(algorithm: Algorithm, problem: Problem) -> str | None:
     longest, limit = np.max(algorithm.longest_prox), float(problem.g.step_limit)
     if not np.isfinite(limit) or longest < limit:
         return None
+    remedy = "lower its steps" if np.isfinite(longest) else "choose a method of fixed steps"
     return (
         f"{type(problem.g).__name__} is only weakly convex: prox steps must stay below "
-        f"{limit:.3g}, and {type(algorithm).__name__} uses up to {longest:.3g}; lower its steps."
+        f"{limit:.3g}, and {type(algorithm).__name__} uses up to {longest:.3g}; {remedy}."
     )

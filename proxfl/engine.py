@@ -88,6 +88,23 @@ def put(stacked: Any, members: Members, new: Any) -> Any:
     return jax.tree.map(lambda a, b: a.at[members].set(b), stacked, new)
 
 
+def once_known(members: Members, results: Any) -> Members:
+    """The same members, known only when the results are.
+
+    XLA writes a block of states in place only if every read of the states comes before, and goes by
+    what depends on what. A new state that needs nothing of the old one would be written to a copy
+    of all states, once per block. What is never true here, XLA cannot know.
+    """
+    if members is None:
+        return None
+    positive = jnp.array([jnp.sum(a.reshape(-1)[:1] > 0) for a in jax.tree.leaves(results)])
+    never = positive.sum() < 0
+    later = lambda where: where + never.astype(where.dtype)
+    if isinstance(members, Window):
+        return Window(later(jnp.asarray(members.first)), members.size)
+    return later(members)
+
+
 def in_blocks(
     step: Callable[[Any, Members], Any],
     carry: Any,

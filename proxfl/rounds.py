@@ -9,7 +9,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from proxfl.core import Algorithm, Received, expand
 from proxfl.devices import alongside
-from proxfl.engine import in_blocks, numbers, put, round_key, select, visit, weigh
+from proxfl.engine import in_blocks, numbers, once_known, put, round_key, select, visit, weigh
 from proxfl.points import Scalar
 from proxfl.problem import Problem, Shard
 
@@ -27,9 +27,9 @@ class Run(NamedTuple):
 
 
 def start(algorithm: Algorithm, problem: Problem, shards: Shard, seed: Any = 0) -> Run:
-    """The run before its first round."""
+    """The run before its first round; its arrays are its own, so a program may consume them."""
     clients = shards.size.shape[0]
-    server, state = jax.tree.map(jnp.asarray, algorithm.init(problem.g, problem.x0))
+    server, state = jax.tree.map(jnp.array, algorithm.init(problem.g, problem.x0))
     repeat = partial(jax.tree.map, lambda a: jnp.broadcast_to(a, (clients, *a.shape)))
     stacked = alongside(shards, repeat)(state)
     return Run(server, stacked, jnp.zeros((), jnp.int32), jax.random.key(seed))
@@ -86,7 +86,8 @@ def ask_clients(
         reply = jax.vmap(ask)(mine, states, numbers(members, n))
         part, weight = weigh((reply.up, reply.info), mine.weight)
         total = jax.tree.map(jnp.add, total, part)
-        return put(clients, members, reply.state), total, share + weight
+        clients = put(clients, once_known(members, total), reply.state)
+        return clients, total, share + weight
 
     first = jax.tree.map(lambda a: a[0], (shards, clients))
     reply = jax.eval_shape(ask, *first, jnp.zeros((), jnp.int32))

@@ -68,7 +68,8 @@ def simulate(
         if run is None:
             run = start(algorithm, problem, shards, seed)
             recorder.add(first_look(algorithm, problem, shards, run, observe, block))
-        run = Run(*jax.tree.map(jnp.copy, run))  # the compiled program consumes its argument
+        else:
+            run = Run(*jax.tree.map(jnp.copy, run))  # the compiled program consumes its argument
         step = partial(compiled, algorithm, problem, shards, cohort=cohort, block=block)
         every = every or max(1, rounds // 100)
         with show_progress(type(algorithm).__name__, rounds, progress) as report:

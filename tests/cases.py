@@ -75,6 +75,7 @@ algorithms = [
         "FastFedDA-single-count",
     ),
     case(px.ProximalGradient(0.3), literal.proximal_gradient(0.3), True),
+    case(px.Adaptive(ETA), literal.adaptive(ETA), True),
     case(px.FedProx(ETA, ETA_G, TAU, 0.7), literal_more.fedprox(ETA, ETA_G, TAU, 0.7), False),
     case(px.FedMSPP(0.8, ETA, TAU), literal_more.fedmspp(0.8, ETA, TAU), False),
     case(

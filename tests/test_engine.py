@@ -185,6 +185,7 @@ def test_messages_are_counted_from_their_traced_shapes():
         px.FedDA: (vector, vector + 8),
         px.FastFedDA: (2 * vector, 2 * vector + 8),
         px.ProximalGradient: (vector, vector),
+        px.Adaptive: (vector, vector),
     }
     for case in cases.algorithms:
         if type(case.algorithm) in expected:

@@ -6,6 +6,7 @@ of FedCanon differ in their fixed points; the idea of FedCEF is `Compressed` aro
 
 from proxfl.algorithms.accelerated import Accelerated as Accelerated
 from proxfl.algorithms.accelerated_partial import AcceleratedPartial as AcceleratedPartial
+from proxfl.algorithms.adaptive import Adaptive as Adaptive
 from proxfl.algorithms.as_printed import AsPrinted as AsPrinted
 from proxfl.algorithms.compressed import Compressed as Compressed
 from proxfl.algorithms.compressors import Quantised as Quantised
@@ -55,4 +56,5 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "proxskip": ProxSkip,
     "dp-spider": DPSpider,
     "proximal-gradient": ProximalGradient,
+    "adaptive": Adaptive,
 }

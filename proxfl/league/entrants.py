@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from proxfl.algorithms import (
+    Adaptive,
     Compressed,
     Coupled,
     Decoupled,
@@ -112,6 +113,12 @@ ENTRANTS: dict[str, Entrant] = {
             "proximal gradient",
             (FINE,),
             lambda p, L, M, tau: ProximalGradient(p["eta_round L"] / L),
+            True,
+        ),
+        Entrant(
+            "adaptive proximal gradient",
+            (FINE,),
+            lambda p, L, M, tau: Adaptive(p["eta_round L"] / L),
             True,
         ),
         Entrant(
