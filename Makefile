@@ -53,6 +53,8 @@ $(DEV): pyproject.toml constraints.txt
 
 $(BENCH): $(DEV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	# A peer that asks for an older dp-accounting than ours; no privacy is benchmarked.
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps pfl prv-accountant multiprocess dill
 	touch $@
 
 $(DOCS): $(DEV)

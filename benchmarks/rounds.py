@@ -1,6 +1,6 @@
-"""Rounds and bytes to a certified 1e-6, from the league tables in results/compare/.
+"""Rounds and bytes to optimality 1e-6, from the league tables in results/compare/.
 
-Reads what `proxfl compare` wrote: every exact method with steps tuned on the same budget.
+Reads what `proxfl compare` wrote: every method that gets there, at steps tuned on the same budget.
 """
 
 from pathlib import Path
@@ -10,35 +10,32 @@ import numpy as np
 import pandas as pd
 
 LEAGUE = Path("results/compare")
-LEVEL = "rounds to 1e-06"
+ROUNDS, BYTES = "rounds to 1e-06", "kB up to 1e-06"
 
 
 def run() -> dict[str, Any]:
-    rows = []
-    for path in sorted(LEAGUE.glob("*/table.csv")):
-        table = pd.read_csv(path)
-        exact = table[(table["verdict"] == "exact") & np.isfinite(table[LEVEL])]
-        fast = exact[exact["method"].str.contains("Anderson|Nesterov")]
-        plain = exact.drop(fast.index)
-        best, other = (t.sort_values(LEVEL).iloc[0] if len(t) else None for t in (fast, plain))
-        rows.append(
-            {
-                "problem": path.parent.name,
-                "accelerated": "none exact" if best is None else best["method"],
-                "rounds": np.inf if best is None else float(best[LEVEL]),
-                "best other": "none exact" if other is None else other["method"],
-                "its rounds": np.inf if other is None else float(other[LEVEL]),
-                "fewer by": np.nan
-                if best is None or other is None
-                else float(other[LEVEL] / best[LEVEL]),
-                "fewer bytes up by": np.nan
-                if best is None or other is None
-                else float(other["kB up to 1e-06"] / best["kB up to 1e-06"]),
-            }
-        )
-    if not rows:
+    paths = sorted(LEAGUE.glob("*/table.csv"))
+    if not paths:
         raise FileNotFoundError(f"{LEAGUE} holds no tables; run `proxfl compare --out {LEAGUE}`.")
     return {
-        "what": "rounds to optimality 1e-6: accelerated Algorithm 1 and the best other",
-        "table": rows,
+        "what": "rounds to optimality 1e-6, at tuned steps: Algorithm 1 accelerated, and the rest",
+        "table": [row(path.parent.name, pd.read_csv(path)) for path in paths],
+    }
+
+
+def row(problem: str, table: Any) -> dict[str, Any]:
+    """The best accelerated method against the best other one, and against Algorithm 1 as it is."""
+    there = table[np.isfinite(table[ROUNDS])].sort_values(ROUNDS)
+    fast = there["method"].str.contains("Anderson|Nesterov")
+    ours, other = there[fast].iloc[0], there[~fast].iloc[0]
+    plain = table.set_index("method").loc["Algorithm 1"]
+    return {
+        "problem": problem,
+        "accelerated": ours["method"],
+        "rounds": float(ours[ROUNDS]),
+        "best other": other["method"],
+        "its rounds": float(other[ROUNDS]),
+        "fewer rounds by": float(other[ROUNDS] / ours[ROUNDS]),
+        "fewer bytes up by": float(other[BYTES] / ours[BYTES]),
+        "Algorithm 1's rounds": float(plain[ROUNDS]),
     }

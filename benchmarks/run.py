@@ -26,13 +26,13 @@ ALL = (
     "leads",
     "startup",
 )
-ON_GPU = ("cnn", "sweeps")
+ON_GPU = ("cnn", "sweeps", "million")
 OUT = Path("results/bench")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*ALL, []], metavar="NAME")
+    parser.add_argument("names", nargs="*", choices=[*ALL, *ON_GPU, []], metavar="NAME")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--repeats", type=int, default=None, help="fewer or more than usual")
     args = parser.parse_args()

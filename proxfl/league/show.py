@@ -72,9 +72,16 @@ def read(name: str, out: Path, kind: str = "table") -> Frame:
     return pd.read_csv(out / name / f"{kind}.csv", keep_default_na=False, na_values=["", "nan"])
 
 
+def markdown(table: Frame) -> list[str]:
+    cell = lambda value: f"{value:.4g}" if isinstance(value, float) else str(value)
+    rows = [list(table), ["---"] * len(list(table)), *table.values.tolist()]
+    return ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
+
+
 def write(names: Sequence[str], out: Path, command: str) -> Path:
     """A figure per problem, and one report over all of them, from what is on disk."""
     page = Page("League table", f"Made by: {command}")
+    short = [f"Made by `{command}`."]
     for name in names:
         table = read(name, out)
         figure = draw(table, read(name, out, "runs"), name)
@@ -83,6 +90,8 @@ def write(names: Sequence[str], out: Path, command: str) -> Path:
         page.figure(figure, "Median over draws; each method at its tuned steps.")
         columns = ["method", *SHORT, "tuned", "at grid edge"]
         page.table(columns, table[columns].fillna("").values.tolist())
+        short += ["", f"### {name}", "", *markdown(table[["method", *NARROW]])]
+    write_text(out / "tables.md", "\n".join(short) + "\n")
     page.section("How to read it")
     page.text(
         "Every method was tuned on draw 0, over a grid of the same size, and run on the other "
