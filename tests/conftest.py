@@ -4,8 +4,6 @@ The settings are the tests' own: importing proxfl changes none, which `test_impo
 fresh process.
 """
 
-from pathlib import Path
-
 import jax
 import pytest
 from jaxtyping import install_import_hook
@@ -16,19 +14,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 install_import_hook("proxfl", "beartype.beartype")
 
-# Every compiled program takes a few memory mappings. A process may have some 65,000 of them, and
-# XLA crashes beyond that.
-PLENTY = 20_000
-
-
-def mappings() -> int:
-    about = Path("/proc/self/maps")
-    return about.read_bytes().count(b"\n") if about.exists() else 0
-
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs():
     """Programs are shared between modules until there are too many."""
+    from proxfl.programs import forget_if_many
+
     yield
-    if mappings() > PLENTY:
-        jax.clear_caches()
+    forget_if_many()

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "proxfl"
 
 # A module may import from its own layer's earlier names and from the layers above it only.
 LAYERS = [
-    ["pytree", "files", "precision", "progress", "tables", "rules", "sinks"],
+    ["pytree", "files", "precision", "progress", "tables", "rules", "sinks", "programs"],
     ["points", "spec", "sparse"],
     ["core", "rings"],
     ["losses", "batches", "prox"],

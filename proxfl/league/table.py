@@ -14,6 +14,7 @@ from proxfl.measure import Nonzeros, ObjectiveValue, optimality
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.problems import Shipped
+from proxfl.programs import forget_if_many
 from proxfl.report.plots import Frame
 from proxfl.simulation import simulate
 from proxfl.smoothness import curvature_bound, mean_curvature_bound
@@ -79,6 +80,7 @@ def play(
         with precision(np.float64):
             cost = work(algorithm, draws[0].problem, draws[0].shards)
         entries.append(Entry(entrant, point, cost, pd.concat(frames, ignore_index=True)))
+        forget_if_many()
         report(done + 1, total=len(entrants), note=entrant.name)
     return entries
 

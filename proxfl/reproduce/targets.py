@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from proxfl.files import whole
+from proxfl.programs import forget_if_many
 from proxfl.progress import progress
 from proxfl.report.page import Page
 from proxfl.report.plots import Frame, save_figures
@@ -36,6 +37,7 @@ def reproduce(names: Sequence[str], out: Path, quick: bool, command: str) -> lis
     for name in names:
         module: Any = importlib.import_module(TARGETS[name])
         frame = table(module, name, out / name, quick)
+        forget_if_many()
         figures = module.draw(frame)
         save_figures(figures, out / name)
         judged = module.claims(frame)
