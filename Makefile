@@ -36,7 +36,7 @@ bench: $(BENCH)
 
 # Where JAX sees a GPU, in an environment that has JAX and PyTorch for it.
 bench-gpu:
-	$(PYTHON) -m benchmarks.run
+	$(PYTHON) -m benchmarks.run cnn sweeps million
 
 docs: $(DOCS)
 	$(BIN)/mkdocs build --strict

@@ -67,7 +67,8 @@ def run(repeats: int = 5) -> dict[str, Any]:
     ours = lambda: px.simulate(
         px.FedAvg(ETA, 1.0, TAU), problem, data, rounds=ROUNDS, progress=False
     )
-    np.testing.assert_allclose(ours().model, theirs(data, ROUNDS), atol=1e-8)
+    # What it sums over users is in single precision, whatever the model is.
+    np.testing.assert_allclose(ours().model, theirs(data, ROUNDS), atol=1e-6)
     calls = {"proxfl": ours, "pfl-research": lambda: theirs(data, ROUNDS)}
     return {
         "what": "a round of FedAvg on Figure 1's losses, start of the run included",

@@ -6,6 +6,8 @@ The table and the figures over all of them are made by `python -m benchmarks.sho
 import argparse
 import importlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -34,16 +36,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*ALL, *ON_GPU, []], metavar="NAME")
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--repeats", type=int, default=None, help="fewer or more than usual")
     args = parser.parse_args()
-    where = jax.default_backend()
-    for name in args.names or (ALL if where == "cpu" else ON_GPU):
-        more = {} if args.repeats is None else {"repeats": args.repeats}
-        found = importlib.import_module(f"benchmarks.{name}").run(**more)
-        path = args.out / f"{name}-{where}.json"
-        told = {"command": f"python -m benchmarks.run {name}", "machine": machine()}
-        write_text(path, json.dumps(told | found, indent=2) + "\n")
-        print(f"{name}: {path}", flush=True)
+    names = args.names or ALL
+    if len(names) > 1:
+        for name in names:  # each in a process of its own: memory is counted by process
+            command = [sys.executable, "-m", "benchmarks.run", name, "--out", str(args.out)]
+            subprocess.run(command, check=True)
+        return
+    (name,), where = names, jax.default_backend()
+    found = importlib.import_module(f"benchmarks.{name}").run()
+    path = args.out / f"{name}-{where}.json"
+    told = {"command": f"python -m benchmarks.run {name}", "machine": machine()}
+    write_text(path, json.dumps(told | found, indent=2) + "\n")
+    print(f"{name}: {path}", flush=True)
 
 
 if __name__ == "__main__":
