@@ -37,15 +37,14 @@ def lines(found: dict[str, Any]) -> list[str]:
                 f"| {row['times_ours']:.3g} |"
             )
         told.append("")
-    hidden = {"what", "command", "machine", "times", "a thousand clients", "points", "table"}
+    hidden = {"what", "command", "machine", "times", "a thousand clients"}
+    tables = {key: rows for key, rows in found.items() if isinstance(rows, list)}
+    hidden |= set(tables)
     told += [f"- {key}: {plain(value)}" for key, value in found.items() if key not in hidden]
-    if "points" in found:
-        told += ["", "| clients | a round |", "|---:|---:|"]
-        told += [f"| {p['clients']:,} | {duration(p['seconds'])} |" for p in found["points"]]
-    if "table" in found:
-        names = list(found["table"][0])
+    for rows in tables.values():
+        names = list(rows[0])
         told += ["", "| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
-        told += ["| " + " | ".join(map(plain, row.values())) + " |" for row in found["table"]]
+        told += ["| " + " | ".join(map(plain, row.values())) + " |" for row in rows]
     return [*told, ""]
 
 

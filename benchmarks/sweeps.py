@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import proxfl as px
-from benchmarks.side import interleaved
+from benchmarks.side import interleaved, seconds
 from proxfl.data import Scaling, synthetic
 from proxfl.losses import Logistic
 from proxfl.measure import Nonzeros
@@ -29,8 +29,10 @@ def run(repeats: int = 3, rounds: int = 200) -> dict[str, Any]:
     watch = dict(rounds=rounds, every=rounds, observe=observe, progress=False)
     together = lambda: sweep(algorithms, problem, shards, **watch)
     in_turn = lambda: [px.simulate(a, problem, shards, **watch).model for a in algorithms]
+    first = seconds(together)
     np.testing.assert_allclose(together().models, in_turn(), atol=1e-8)
     return {
         "what": f"{count} step sizes, {rounds} rounds each, of Figure 1's problem",
+        "first call, which compiles, in seconds": first,
         "times": interleaved({"one program": together, "one after another": in_turn}, repeats),
     }
