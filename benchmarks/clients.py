@@ -7,9 +7,11 @@ client cannot know it once the broadcast is gone. All else lives for one block o
 """
 
 import resource
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import proxfl as px
@@ -17,6 +19,7 @@ from benchmarks.side import seconds
 from benchmarks.sparse import sites
 from proxfl.losses import Logistic
 from proxfl.precision import precision
+from proxfl.problem import Shard
 from proxfl.prox import L1
 from proxfl.rounds import one_round, start
 
@@ -24,28 +27,35 @@ COUNTS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 ROWS, FEATURES, ENTRIES, BLOCK = 20, 10_000, 50, 10
 
 
+def curve(
+    problem: px.Problem, drawn: Callable[[int], Shard], counts: tuple[int, ...], block: int
+) -> list[dict[str, float]]:
+    """The median seconds of a round of Algorithm 1 for each number of clients."""
+    problem, algorithm = jax.tree.map(jnp.asarray, (problem, px.Decoupled(0.05, 1.0, 2)))
+
+    def step(shards, run):
+        return one_round(algorithm, problem, shards, run, block=block)[0]
+
+    advance, points = jax.jit(step, donate_argnums=1), []
+    for count in counts:
+        shards = drawn(count)
+        held = [start(algorithm, problem, shards)]
+
+        def go(held=held, shards=shards):
+            held.append(jax.block_until_ready(advance(shards, held.pop())))
+
+        go()  # compiles
+        taken = [seconds(go) for _ in range(max(5, counts[-1] // count // 10))]
+        points.append({"clients": count, "seconds": float(np.median(taken))})
+        del held, go, shards
+    return points
+
+
 def run() -> dict[str, Any]:
     problem = px.Problem(loss=Logistic(), g=L1(1e-4), x0=np.zeros(FEATURES))
-    algorithm = px.Decoupled(0.5, 1.0, 2)
-    points = []
     with precision(np.float64):
-        problem = jax.tree.map(jax.numpy.asarray, problem)
-
-        def step(shards, run):
-            return one_round(algorithm, problem, shards, run, block=BLOCK)[0]
-
-        advance = jax.jit(step, donate_argnums=1)
-        for count in COUNTS:
-            shards = px.shards_of(sites(count, ROWS, FEATURES, ENTRIES))
-            held = [start(algorithm, problem, shards)]
-
-            def go(held=held, shards=shards):
-                held.append(jax.block_until_ready(advance(shards, held.pop())))
-
-            go()  # compiles
-            taken = [seconds(go) for _ in range(max(5, COUNTS[-1] // count // 10))]
-            points.append({"clients": count, "seconds": float(np.median(taken))})
-            del held, go, shards
+        drawn = lambda count: px.shards_of(sites(count, ROWS, FEATURES, ENTRIES))
+        points = curve(problem, drawn, COUNTS, BLOCK)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     counts, taken = np.array([list(point.values()) for point in points]).T
     return {

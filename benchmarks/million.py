@@ -7,17 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import proxfl as px
-from benchmarks.side import seconds
+from benchmarks.clients import curve
 from proxfl.losses import Logistic
 from proxfl.problem import Shard
 from proxfl.prox import L1
-from proxfl.rounds import one_round, start
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)
-ROWS, FEATURES, BLOCK, REPEATS = 8, 256, 10_000, 10
+ROWS, FEATURES, BLOCK = 8, 256, 10_000
 
 
 def drawn(clients: int) -> Shard:
@@ -30,23 +28,7 @@ def drawn(clients: int) -> Shard:
 
 def run() -> dict[str, Any]:
     problem = px.Problem(loss=Logistic(), g=L1(1e-4), x0=jnp.zeros(FEATURES, jnp.float32))
-    algorithm = px.Decoupled(0.05, 1.0, 2)
-    problem, algorithm = jax.tree.map(jnp.asarray, (problem, algorithm))
-
-    def step(shards, run):
-        return one_round(algorithm, problem, shards, run, block=BLOCK)[0]
-
-    advance, points = jax.jit(step, donate_argnums=1), []
-    for count in COUNTS:
-        shards = drawn(count)
-        held = [start(algorithm, problem, shards)]
-
-        def go(held=held, shards=shards):
-            held.append(jax.block_until_ready(advance(shards, held.pop())))
-
-        go()  # compiles
-        taken = float(np.median([seconds(go) for _ in range(REPEATS)]))
-        points.append({"clients": count, "seconds": taken})
+    points = curve(problem, drawn, COUNTS, BLOCK)
     held_now = jax.devices()[0].memory_stats() or {}
     visit = points[-2]["seconds"] / points[-2]["clients"]
     return {
