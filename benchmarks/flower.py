@@ -16,6 +16,7 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 
 import proxfl as px
 from benchmarks.figure1 import ETA, ETA_G, LONG, TAU, THETA, soft
+from benchmarks.side import summary
 from proxfl.data import Scaling, synthetic
 from proxfl.losses import Logistic
 from proxfl.prox import L1
@@ -96,16 +97,9 @@ def run() -> dict[str, Any]:
         px.Decoupled(ETA, ETA_G, TAU), problem, sites(), rounds=rounds, progress=False
     )
     np.testing.assert_allclose(simulate(ROUNDS).model, theirs["model"], atol=1e-10)
-    ours = simulate(2000).history["seconds"][-1] / 2000
-    per_round = float(np.median(theirs["seconds"][1:]))  # the first one starts the workers
+    ours = np.array([simulate(2000).history["seconds"][-1] / 2000 for _ in range(ROUNDS - 1)])
+    rounds = np.array(theirs["seconds"][1:])  # the first one starts the workers
     return {
         "what": "one round of Figure 1's problem in Flower's simulation engine",
-        "times": {
-            "proxfl": {"seconds": ours, "quartiles": [ours, ours], "times_ours": 1.0},
-            "Flower simulation": {
-                "seconds": per_round,
-                "quartiles": np.quantile(theirs["seconds"][1:], [0.25, 0.75]).tolist(),
-                "times_ours": per_round / ours,
-            },
-        },
+        "times": {"proxfl": summary(ours, ours), "Flower simulation": summary(rounds, ours)},
     }

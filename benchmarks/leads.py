@@ -1,7 +1,9 @@
 """What else could save rounds: steps learnt on the way, better first corrections, other tau.
 
 Rounds to optimality 1e-6 with all gradients full, each step the best of the league's grid for that
-very draw, so that every idea is shown at its best. Medians over draws.
+very draw, so that every idea is shown at its best. Medians over draws. The problems are the three
+that ship of which Algorithm 1 needs hundreds of rounds; on the others there is little to save, and
+the league (results/compare) shows them all.
 
 - corrections: the first round takes one long local step instead of tau short ones, so that the
   corrections start as those of x0 and cost nothing

@@ -69,8 +69,7 @@ def peers(everything: dict[str, dict[str, Any]]) -> Any:
     rows = [
         (f"{stem}: {peer}", row["times_ours"])
         for stem, found in everything.items()
-        for peer, row in found.get("times", {}).items()
-        if row["times_ours"] != 1
+        for peer, row in list(found.get("times", {}).items())[1:]  # the first is ours
     ]
     figure, (ax,) = plots.panels(1, width=8.0, height=0.6 + 0.28 * len(rows))
     names, values = zip(*reversed(rows), strict=True)

@@ -280,7 +280,8 @@ def accelerated(eta, eta_g, tau, memory, how) -> Method:
             move = result - before
             if how == "nesterov" and residual @ move < 0:
                 streak = 1
-            mixed = good and pause == 0 and streak > 1
+            noise = 100 * np.finfo(float).eps * np.linalg.norm(result)
+            mixed = good and pause == 0 and streak > 1 and size > noise
             if not mixed:
                 x = result if good else before
             elif how == "anderson":

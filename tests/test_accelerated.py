@@ -114,3 +114,20 @@ def test_anderson_weights_sum_to_one_and_make_the_mixed_residual_least():
     step, *_ = np.linalg.lstsq((kept[1:] - kept[0]).T, -kept[0], rcond=None)
     least = np.linalg.norm(kept[0] + step @ (kept[1:] - kept[0]))
     assert np.linalg.norm(weights @ residuals) <= least * (1 + 1e-6)
+
+
+@rules
+@pytest.mark.parametrize("tau", [1, 4])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_once_at_the_optimum_it_stays_there(how, tau, seed):
+    """Residuals are rounding then, or zero, and say nothing on where to go."""
+    result = px.simulate(
+        Accelerated(px.Decoupled(0.05, 1.5, tau), how=how),
+        cases.least_squares(),
+        cases.sites(seed=seed, labels=False),
+        rounds=4000,
+        every=1,
+    )
+    seen = result.history["optimality"]
+    arrived = np.argmax(seen < 1e-12)
+    assert arrived and seen[arrived:].max() < 1e-9

@@ -12,9 +12,10 @@ start themselves, so still one vector goes down. The correction is learnt from T
 
 Safeguard: a mixed step is undone when its residual |T(x) - x| is more than twice the best so far.
 The next step is then the plain one from before it, and the pause before mixing again doubles, to
-halve only after a run of successes. So where mixing does not help, about log2(rounds) rounds are
-lost against the plain method. That bound and the fixed points are theory; the speed-up is
-experience.
+halve only after a run of successes. So where mixing does not help, about log2(rounds) rounds start
+from a mixed point in vain; with tau > 1 each also leaves corrections learnt there, which take some
+more rounds to mend. Once the residual is rounding, nothing is mixed: its directions mean nothing,
+and of residuals that are zero no weights can be made.
 """
 
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from proxfl.points import Point, Scalar, dot, dtype, norm
 from proxfl.pytree import choice, count, pytree
 from proxfl.rings import Ring, gram, mix, push, ring
 
+ROUNDING = 100.0  # residuals shorter than so many units in the last place of the result are noise
 TOLERATED = 2.0  # how much the residual of a mixed step may exceed the best one
 
 
@@ -165,7 +167,8 @@ def extrapolate(
         wanted, streak = anderson(past), guard.streak
     else:
         wanted, streak = nesterov(past, guard.streak)
-    mixed = keep & (guard.pause == 0) & (streak > 1)
+    noise = ROUNDING * jnp.finfo(dtype(x)).eps * norm(result)
+    mixed = keep & (guard.pause == 0) & (streak > 1) & (norm(residual) > noise)
     guard = guard._replace(mixed=mixed, streak=streak)
     return jnp.where(mixed, wanted, plain), past, guard
 

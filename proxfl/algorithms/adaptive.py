@@ -7,8 +7,8 @@ where h follows the curvature the last two models have shown, with no search and
     h <- h min(sqrt(1 + h / h_before), 1 / (2 sqrt([h^2 |dv|^2 - h <dv, dx>]_+ / |dx|^2))).
 
 *Theory:* for convex losses it converges from any first step, and needs no bound on the curvature.
-*Experience:* steps are often many times 1/L, where L is known at all. One full gradient per client
-and round; a step learnt from drifting clients would be that of no function, so no local steps.
+One full gradient per client and round; a step learnt from drifting clients would be that of no
+function, so no local steps.
 """
 
 from typing import NamedTuple

@@ -160,7 +160,7 @@ def judge(frame: Frame) -> str:
     end = table.iloc[-1].fillna(np.inf).median()
     if not np.isfinite(end) or end > 2:
         return "diverged"
-    if table.min().median() <= EXACT:
+    if end <= EXACT:
         return "exact"
     before = table.iloc[int(0.75 * len(table))].median()
     return "slow" if end < 0.7 * before else "biased"
