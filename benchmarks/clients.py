@@ -19,7 +19,7 @@ from benchmarks.side import seconds
 from benchmarks.sparse import sites
 from proxfl.losses import Logistic
 from proxfl.precision import precision
-from proxfl.problem import Shard
+from proxfl.problem.shards import Shard
 from proxfl.prox import L1
 from proxfl.rounds import one_round, start
 

@@ -15,7 +15,7 @@ import proxfl as px
 from benchmarks.side import interleaved, seconds
 from proxfl.models import cnn
 from proxfl.points import Tree
-from proxfl.problem import Shard
+from proxfl.problem.shards import Shard
 from proxfl.prox import L1, OnLeaves
 from proxfl.rounds import one_round, start
 

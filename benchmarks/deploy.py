@@ -20,14 +20,14 @@ from benchmarks.side import machine
 from proxfl.cli.federated import init, join, serve
 from proxfl.cli.federated import run as running
 from proxfl.cli.federated.keeping import kept
-from proxfl.cli.federated.watching import follow
-from proxfl.cli.train import on_sigterm
+from proxfl.cli.commands.federate.watching import follow
+from proxfl.cli.commands.train import on_sigterm
 from proxfl.deploy import launch
-from proxfl.deploy.home import Home, read_json
-from proxfl.deploy.keys import make_site_keys
-from proxfl.deploy.services import Keeper, Service, environment
-from proxfl.files import write_text
-from proxfl.fit.folder import read
+from proxfl.deploy.ops.home import Home, read_json
+from proxfl.deploy.ops.keys import make_site_keys
+from proxfl.deploy.ops.services import Keeper, Service, environment
+from proxfl.storage.files import write_text
+from proxfl.train.folder import read
 from proxfl.spec import Spec
 
 SITES = ("north", "south", "west")

@@ -13,7 +13,7 @@ import proxfl as px
 from benchmarks.side import interleaved
 from proxfl.data import Scaling, synthetic
 from proxfl.losses import Logistic
-from proxfl.measure import Info, LambdaTerm, MeanCorrection, Nonzeros, ObjectiveValue, optimality
+from proxfl.engine.measure import Info, LambdaTerm, MeanCorrection, Nonzeros, ObjectiveValue, optimality
 from proxfl.precision import precision
 from proxfl.prox import L1
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 
 from benchmarks.side import machine
-from proxfl.files import write_text
+from proxfl.storage.files import write_text
 
 ALL = (
     "figure1",

@@ -6,7 +6,7 @@ import proxfl as px
 from proxfl.data import Design, logistic
 from proxfl.losses import Logistic
 from proxfl.prox import L1
-from proxfl.report.curves import compare
+from proxfl.drawing.curves import compare
 
 
 def main():

@@ -5,7 +5,7 @@ import numpy as np
 import proxfl as px
 from proxfl.data import Design, low_rank
 from proxfl.losses import Squared
-from proxfl.measure import ObjectiveValue, Rank
+from proxfl.engine.measure import ObjectiveValue, Rank
 from proxfl.prox import Nuclear
 
 

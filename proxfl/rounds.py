@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from proxfl.core import Algorithm, Received, expand
-from proxfl.devices import alongside
-from proxfl.engine import in_blocks, numbers, once_known, put, round_key, select, visit, weigh
+from proxfl.engine.devices import alongside
+from proxfl.engine.blocks import in_blocks, numbers, once_known, put, round_key, select, visit, weigh
 from proxfl.points import Scalar
-from proxfl.problem import Problem, Shard
+from proxfl.problem.shards import Problem, Shard
 
 # The place in a round that belongs to no exchange: which clients take part is drawn here.
 ROLL_CALL = 2**31 - 1

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from proxfl.rules import (
+from proxfl.options.kinds import (
     FLAG,
     GROUPS,
     INTERVAL,

@@ -18,7 +18,7 @@ install_import_hook("proxfl", "beartype.beartype")
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs():
     """Programs are shared between modules until there are too many."""
-    from proxfl.programs import forget_if_many
+    from proxfl.engine.compiled import forget_if_many
 
     yield
     forget_if_many()

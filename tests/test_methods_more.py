@@ -8,7 +8,7 @@ import pytest
 import proxfl as px
 from proxfl import measure
 from proxfl.algorithms import fedadmm, feddr, fedsplit, mime, proxskip, scaffold
-from proxfl.engine import message_bytes, messages, round_key
+from proxfl.engine.blocks import message_bytes, messages, round_key
 from proxfl.prox import Zero
 from proxfl.rounds import Run, one_round
 from tests import cases, literal, literal_more

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from proxfl.algorithms.private import clipped, noised
+from proxfl.algorithms.wrappers.private import clipped, noised
 from proxfl.core import Algorithm, Objective, Received, Regulariser, Reply
 from proxfl.points import Point, Scalar, dtype, zeros_like
 from proxfl.pytree import count, non_negative, positive, pytree
@@ -77,6 +77,6 @@ class DPSpider(Algorithm[Walk, None, Down, Point]):
 
     def spent(self, rounds: int, delta: float) -> float:
         """The epsilon of `rounds` rounds at this delta, against the server."""
-        from proxfl.privacy import epsilon
+        from proxfl.algorithms.accounting import epsilon
 
         return epsilon(float(self.noise_multiplier), rounds, delta)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.data.federation import Federation, curvatures, demand
+from proxfl.data.federated import Federation, curvatures, demand
 from proxfl.data.sizes import per_client
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from proxfl.data.federation import demand
+from proxfl.data.federated import demand
 
 BYTES = b"\0\0\x08"  # two zeros, then the code of unsigned bytes; the rank follows
 

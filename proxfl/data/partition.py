@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from proxfl.data.federation import Site, demand
+from proxfl.data.federated import Site, demand
 
 
 def iid(total: int, clients: int, *, seed: int) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proxfl.data.federation import Site, curvatures, demand
+from proxfl.data.federated import Site, curvatures, demand
 from proxfl.losses import Logistic
 
 

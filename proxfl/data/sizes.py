@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from proxfl.data.federation import demand
+from proxfl.data.federated import demand
 
 
 def per_client(rows: int | Sequence[int], clients: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from proxfl.data.federation import Federation, Site, curvatures, demand
+from proxfl.data.federated import Federation, Site, curvatures, demand
 from proxfl.data.scaling import RAW, Scaling, rescale
 from proxfl.data.sizes import per_client
 from proxfl.losses import Logistic

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from proxfl.data.design import STANDARD, Design, federate
-from proxfl.data.federation import Federation, demand
+from proxfl.data.federated import Federation, demand
 
 
 def lasso(

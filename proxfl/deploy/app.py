@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import proxfl
-from proxfl.files import write_text
+from proxfl.storage.files import write_text
 
 README = """# {name}
 

@@ -2,7 +2,7 @@
 
 from flwr.app import Array, ArrayRecord, Message, RecordDict
 
-from proxfl.deploy.wire import BadMessage, Passing
+from proxfl.deploy.protocol.wire import BadMessage, Passing
 
 RECORD, NAME, STYLE = "proxfl", "frame", "proxfl.frame"
 

@@ -18,9 +18,9 @@ from flwr.supercore.run import RunNotRunningException
 
 from proxfl.deploy import wire
 from proxfl.deploy.envelope import flower_bytes, unwrap, wrap
-from proxfl.deploy.ledger import Ledger
+from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.roster import Node, Roster
-from proxfl.deploy.wire import BadMessage, Frame, Header, Passing
+from proxfl.deploy.protocol.wire import BadMessage, Frame, Header, Passing
 
 LOOKS_APART = 5  # polls for replies between two looks who is there
 SAME_FAULTS = 3  # a site that fails this often in the same words will go on doing so

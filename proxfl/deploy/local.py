@@ -18,7 +18,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.task_identity import TaskIdentity
 
 from proxfl.deploy.client import client_app
-from proxfl.deploy.worker import Worker
+from proxfl.deploy.site.worker import Worker
 
 SERVER_NODE, RUN, TASK = 1, 1, 1
 

@@ -20,14 +20,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from proxfl.fit.choice import Choice
-from proxfl.fit.driver import Record
-from proxfl.fit.folds import cross_validate, deal
-from proxfl.fit.fused import Solved, solve
-from proxfl.fit.model import Model
-from proxfl.fit.path import agreed, path
-from proxfl.fit.train import ConvergenceWarning as FitConvergenceWarning
-from proxfl.fit.train import settings_of
+from proxfl.train.choice import Choice
+from proxfl.train.drivers.driver import Record
+from proxfl.train.folds import cross_validate, deal
+from proxfl.train.drivers.compiled import Solved, solve
+from proxfl.train.model import Model
+from proxfl.train.path import agreed, path
+from proxfl.train.train import ConvergenceWarning as FitConvergenceWarning
+from proxfl.train.train import settings_of
 from proxfl.precision import precision
 from proxfl.spec import Spec
 from proxfl.tables import Table

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from proxfl.rules import SEVERAL, SHARE, one_of
+from proxfl.options.kinds import SEVERAL, SHARE, one_of
 from proxfl.spec import SWEPT, Number, option, read_option
 
 WAYS = ("rows", "sites")

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proxfl.checkpoint import load, save
-from proxfl.fit.driver import Driver, Record
-from proxfl.fit.local import LocalFederation, Traffic
+from proxfl.storage.checkpoint import load, save
+from proxfl.train.drivers.driver import Driver, Record
+from proxfl.train.local import LocalFederation, Traffic
 from proxfl.tables import InputError
 
 COLUMNS = {"round": int, "objective": float, "optimality": float, "eta": float, "counted": bool}

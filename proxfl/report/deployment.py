@@ -4,7 +4,7 @@ import datetime
 from typing import Any
 
 from proxfl.report.page import Page
-from proxfl.report.told import Told, count, size
+from proxfl.train.saved import Told, count, size
 
 MOST_FAULTS = 100  # of a table; manifest.json has the rest
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxfl.fit import path_folder
-from proxfl.fit.choice import Choice
+from proxfl.train import path_folder
+from proxfl.train.choice import Choice
 from tests.cli.world import proxfl
 
 FILES = {

@@ -10,14 +10,14 @@ import time
 import numpy as np
 import pytest
 
-from proxfl.fit.local import LocalFederation
+from proxfl.train.local import LocalFederation
 from tests.cli import world
 from tests.cli.world import proxfl
 
 # The command line, with checkpoints more often than people need them, and without figures.
 PROGRAM = """
 import sys
-from proxfl.fit import train
+from proxfl.train import train
 from proxfl.report import page
 train.CHECKPOINT_SECONDS = 0.1
 page.inline = lambda figure: "data:,"

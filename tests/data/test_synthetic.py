@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from proxfl.data.federation import curvatures
+from proxfl.data.federated import curvatures
 from proxfl.data.scaling import Scaling, rescale
 from proxfl.data.sizes import lognormal
 from proxfl.data.synthetic import synthetic

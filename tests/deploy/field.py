@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 
 from proxfl.deploy.local import LocalGrid, LocalNode, inside_flower
-from proxfl.deploy.plan import Plan, read_table
-from proxfl.deploy.server import FlowerFederation
-from proxfl.deploy.site import Site
-from proxfl.deploy.status import Status
-from proxfl.deploy.training import Order, Training, books_of
-from proxfl.deploy.worker import Worker
-from proxfl.fit import folder as results
-from proxfl.fit.train import train
+from proxfl.deploy.protocol.plan import Plan, read_table
+from proxfl.deploy.server.federation import FlowerFederation
+from proxfl.deploy.site.site import Site
+from proxfl.deploy.server.status import Status
+from proxfl.deploy.server.training import Order, Training, books_of
+from proxfl.deploy.site.worker import Worker
+from proxfl.train import folder as results
+from proxfl.train.train import train
 from proxfl.spec import Spec
 from tests.deploy.world import FAST
 

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from proxfl.deploy.services import MARK, runs
+from proxfl.deploy.ops.services import MARK, runs
 
 PROGRAM = "import sys; from proxfl.cli.main import main; sys.exit(main(sys.argv[1:]))"
 

@@ -13,9 +13,9 @@ import numpy as np
 import proxfl as px
 from proxfl.deploy import launch
 from proxfl.deploy.app import write_app
-from proxfl.deploy.experiment import Experiment
-from proxfl.deploy.keys import make_server_keys, make_site_keys, public_key
-from proxfl.deploy.services import Keeper, Service, environment
+from proxfl.deploy.protocol.experiment import Experiment
+from proxfl.deploy.ops.keys import make_server_keys, make_site_keys, public_key
+from proxfl.deploy.ops.services import Keeper, Service, environment
 from tests import cases
 from tests.deploy.world import World, deployed
 
@@ -47,7 +47,7 @@ def worker(folder, site, samples):
 
     import jax
 
-    from proxfl.deploy.worker import Worker, serve
+    from proxfl.deploy.site.worker import Worker, serve
 
     logging.basicConfig(level=logging.INFO)
     jax.config.update("jax_enable_x64", True)
@@ -62,10 +62,10 @@ def drive(grid, context):
     import jax.numpy as jnp
 
     from proxfl.deploy.gather import Patience
-    from proxfl.deploy.server import FlowerFederation
-    from proxfl.federation import Call
-    from proxfl.files import write_text
-    from proxfl.problem import Shard
+    from proxfl.deploy.server.federation import FlowerFederation
+    from proxfl.train.federation import Call
+    from proxfl.storage.files import write_text
+    from proxfl.problem.shards import Shard
 
     jax.config.update("jax_enable_x64", True)
     config = context.run_config

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from proxfl.deploy import launch
-from proxfl.deploy.home import Home, read_json
-from proxfl.deploy.keys import make_server_keys, make_site_keys
-from proxfl.files import write_text
-from proxfl.fit.folder import read, read_model
+from proxfl.deploy.ops.home import Home, read_json
+from proxfl.deploy.ops.keys import make_server_keys, make_site_keys
+from proxfl.storage.files import write_text
+from proxfl.train.folder import read, read_model
 from proxfl.report import page
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field

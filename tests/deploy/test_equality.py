@@ -7,12 +7,12 @@ import pytest
 
 import proxfl as px
 from proxfl.core import Algorithm, Reply, repeat
-from proxfl.deploy.experiment import formats
+from proxfl.deploy.protocol.experiment import formats
 from proxfl.deploy.local import inside_flower
-from proxfl.engine import message_bytes
-from proxfl.fit.driver import Settings, solve
-from proxfl.fit.local import LocalFederation
-from proxfl.fit.solver import Solver
+from proxfl.engine.blocks import message_bytes
+from proxfl.train.drivers.driver import Settings, solve
+from proxfl.train.local import LocalFederation
+from proxfl.train.drivers.adaptive import Solver
 from proxfl.points import zeros_like
 from proxfl.pytree import count, positive, pytree
 from tests import cases

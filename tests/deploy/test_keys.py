@@ -3,7 +3,7 @@
 import os
 import stat
 
-from proxfl.deploy.keys import make_server_keys, make_site_keys, public_key, public_keys
+from proxfl.deploy.ops.keys import make_server_keys, make_site_keys, public_key, public_keys
 
 
 def test_keys_are_readable_by_their_owner_only_and_made_once(tmp_path):

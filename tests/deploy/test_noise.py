@@ -9,9 +9,9 @@ import proxfl as px
 from proxfl.deploy import wire
 from proxfl.deploy.gather import TooFewSites
 from proxfl.deploy.local import inside_flower
-from proxfl.deploy.noise import BYTES, FILE, noisy_parts
-from proxfl.deploy.server import settings_of
-from proxfl.deploy.wire import Header
+from proxfl.deploy.site.noise import BYTES, FILE, noisy_parts
+from proxfl.deploy.server.federation import settings_of
+from proxfl.deploy.protocol.wire import Header
 from tests import cases
 from tests.deploy.world import SEED, World, deployed
 

@@ -16,9 +16,9 @@ from proxfl.deploy import client, launch, pipe, wire
 from proxfl.deploy.app import write_app
 from proxfl.deploy.envelope import unwrap, wrap
 from proxfl.deploy.local import RUN, inside_flower
-from proxfl.deploy.server import settings_of
-from proxfl.deploy.services import Keeper, Service, environment, runs
-from proxfl.deploy.wire import BadMessage, Header
+from proxfl.deploy.server.federation import settings_of
+from proxfl.deploy.ops.services import Keeper, Service, environment, runs
+from proxfl.deploy.protocol.wire import BadMessage, Header
 from tests import cases
 from tests.deploy import real
 from tests.deploy.processes import until

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from proxfl.deploy import wire
-from proxfl.deploy.private import lock
-from proxfl.deploy.store import Store
-from proxfl.deploy.wire import NEVER, BadMessage, Header
+from proxfl.deploy.ops.permissions import lock
+from proxfl.deploy.site.store import Store
+from proxfl.deploy.protocol.wire import NEVER, BadMessage, Header
 
 TAG = wire.tag("an experiment")
 FIRST = {"v": np.zeros(3)}
@@ -103,7 +103,7 @@ def test_a_process_that_dies_while_writing_leaves_one_step_or_the_next(moment, a
     """`unlink` is the forgetting of old steps, after the new one is safe."""
     script = f"""
         import os, pathlib
-        from proxfl.deploy.store import Store
+        from proxfl.deploy.site.store import Store
         from tests.deploy.test_store import TAG, NEVER, answer
         store = Store(pathlib.Path({str(tmp_path)!r}), TAG, "here")
         for step in (1, 2, 3):

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from proxfl.deploy.gather import Patience, TooFewSites
-from proxfl.deploy.plan import Plan, read_plan, read_table
-from proxfl.deploy.site import Site
-from proxfl.deploy.status import rounds_left
-from proxfl.deploy.summaries import aligned, read_summary
-from proxfl.fit.driver import Record, Settings
+from proxfl.deploy.protocol.plan import Plan, read_plan, read_table
+from proxfl.deploy.site.site import Site
+from proxfl.deploy.server.status import rounds_left
+from proxfl.deploy.server.summaries import aligned, read_summary
+from proxfl.train.drivers.driver import Record, Settings
 from proxfl.report import page
 from proxfl.spec import Spec
 from proxfl.tables import InputError

@@ -9,13 +9,13 @@ import proxfl as px
 from proxfl.deploy import wire
 from proxfl.deploy.envelope import flower_bytes, unwrap
 from proxfl.deploy.gather import TooFewSites
-from proxfl.deploy.ledger import read_ledger
+from proxfl.deploy.server.ledger import read_ledger
 from proxfl.deploy.local import LocalGrid, LocalNode, Lost, inside_flower
-from proxfl.deploy.server import FlowerFederation
-from proxfl.deploy.wire import BadMessage
-from proxfl.deploy.worker import Worker
-from proxfl.engine import combine, round_key, visit
-from proxfl.federation import Call
+from proxfl.deploy.server.federation import FlowerFederation
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.site.worker import Worker
+from proxfl.engine.blocks import combine, round_key, visit
+from proxfl.train.federation import Call
 from tests import cases
 from tests.deploy.test_equality import TwoExchanges
 from tests.deploy.world import FAST, SEED, World, deployed, drive, shard_of

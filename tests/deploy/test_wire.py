@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import proxfl as px
-from proxfl.checkpoint import named_leaves
+from proxfl.storage.checkpoint import named_leaves
 from proxfl.deploy import wire
 from proxfl.deploy.gather import TooFewSites
 from proxfl.deploy.local import inside_flower
-from proxfl.deploy.server import settings_of
-from proxfl.deploy.trees import abstract, check, named_arrays, rebuild
-from proxfl.deploy.wire import DIGEST, HEADER, BadMessage, Header
-from proxfl.federation import Call
+from proxfl.deploy.server.federation import settings_of
+from proxfl.deploy.protocol.trees import abstract, check, named_arrays, rebuild
+from proxfl.deploy.protocol.wire import DIGEST, HEADER, BadMessage, Header
+from proxfl.train.federation import Call
 from tests import cases
 from tests.deploy.world import FAST, World, deployed
 

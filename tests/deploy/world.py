@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 
 import proxfl as px
-from proxfl.deploy.experiment import Experiment
+from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.gather import Patience
 from proxfl.deploy.local import LocalGrid, LocalNode, inside_flower, no_trouble
-from proxfl.deploy.server import FlowerFederation
-from proxfl.deploy.worker import Worker
-from proxfl.federation import Call
-from proxfl.tasks import TASKS
+from proxfl.deploy.server.federation import FlowerFederation
+from proxfl.deploy.site.worker import Worker
+from proxfl.train.federation import Call
+from proxfl.train.tasks import TASKS
 from tests import cases
 
 SEED = 3

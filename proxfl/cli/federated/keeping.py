@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from proxfl.cli.train import on_sigterm
+from proxfl.cli.commands.train import on_sigterm
 
 LOOK_SECONDS = 0.5
 

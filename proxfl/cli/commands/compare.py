@@ -1,0 +1,81 @@
+"""`proxfl compare`: a league table of methods, each tuned on the same budget."""
+
+import argparse
+from pathlib import Path
+
+from proxfl.cli.arguments import count, folder
+from proxfl.cli.shared.choose_problem import add_own, own, pick
+
+QUICK = ("l1-least-squares",)
+TAU = 5
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--problem",
+        action="append",
+        metavar="NAME",
+        help="one of the shipped problems (repeatable; default: all, or the lasso with --quick)",
+    )
+    parser.add_argument(
+        "--method",
+        action="append",
+        metavar="NAME",
+        help="a method of the table (repeatable; default: all)",
+    )
+    add_own(parser)
+    parser.add_argument("--local-steps", type=count, default=TAU, metavar="N")
+    parser.add_argument("--rounds", type=count, default=None, metavar="N")
+    parser.add_argument(
+        "--draws", type=count, default=None, metavar="N", help="data sets per problem"
+    )
+    parser.add_argument("--quick", action="store_true", help="one problem, few rounds, one draw")
+    parser.add_argument("--out", type=folder, default=Path("out/compare"), help="result folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.console.table import show
+    from proxfl.research.league.entrants import ENTRANTS
+    from proxfl.research.league.show import NARROW, is_saved, read, save, write
+    from proxfl.research.league.standings import play
+    from proxfl.research.shipped import PROBLEMS
+    from proxfl.console.progress import progress
+
+    chosen = [pick(ENTRANTS, name, "method") for name in args.method or ENTRANTS]
+    if args.sites:
+        problems = {"your sites": own(args)}
+    else:
+        names = args.problem or (QUICK if args.quick else tuple(PROBLEMS))
+        problems = {name: pick(PROBLEMS, name, "problem") for name in names}
+    rounds = args.rounds or (200 if args.quick else 1500)
+    draws = args.draws or (1 if args.quick or args.sites else 5)
+    for name, problem in problems.items():
+        settings = dict(tau=args.local_steps, rounds=rounds, seeds=draws)
+        about = settings | {"methods": [entrant.name for entrant in chosen], "data": digest(args)}
+        if not is_saved(name, args.out, about):  # else it was done before an interruption
+            with progress(name, len(chosen)) as report:
+                save(play(chosen, problem, report=report, **settings), name, args.out, about)
+        table = read(name, args.out)[["method", *NARROW]]
+        show(name, list(table), table.values.tolist())
+    print(f"Report: {write(list(problems), args.out, spelt(args))}")
+    return 0
+
+
+def digest(args: argparse.Namespace) -> str:
+    """What tells the user's files and problem from others; nothing for those that ship."""
+    import hashlib
+
+    parts = [path.read_bytes() for path in (*(args.sites or ()), args.config) if path]
+    return hashlib.sha256(b"".join(hashlib.sha256(p).digest() for p in parts)).hexdigest()
+
+
+def spelt(args: argparse.Namespace) -> str:
+    """The command as one would type it."""
+    words = ["proxfl compare", *(["--quick"] if args.quick else [])]
+    words += [f"--problem {name}" for name in args.problem or []]
+    words += [f"--method '{name}'" for name in args.method or []]
+    words += ["--sites", *map(str, args.sites), f"--config {args.config}"] if args.sites else []
+    words += [f"--local-steps {args.local_steps}"] if args.local_steps != TAU else []
+    words += [f"--rounds {args.rounds}"] if args.rounds else []
+    words += [f"--draws {args.draws}"] if args.draws else []
+    return " ".join(words)

@@ -1,0 +1,119 @@
+"""`proxfl federate demo`: a server and its sites on this machine, and the same model at the end."""
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from proxfl.cli.federated import init, join, serve
+from proxfl.cli.federated import run as running
+from proxfl.cli.federated.keeping import kept
+from proxfl.console.table import show
+from proxfl.cli.commands.train import on_sigterm
+from proxfl.spec import Spec
+from proxfl.tables import InputError
+
+FEATURES, SEED = 12, 1
+PROBLEM: dict[str, Any] = {"target": "y", "loss": "logistic", "l1": 0.02, "tol": 1e-6}
+EQUAL = 1e-6  # of the largest coefficient: both are as near to the optimum as the tolerance asks
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sites", type=int, default=3, metavar="N", help="(default: 3)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/federate-demo"), metavar="DIR", help="result folder"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops.home import Home
+
+    if args.sites < 1:
+        raise InputError(f"--sites must be at least 1, got {args.sites}.")
+    folder = args.out.resolve()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{args.out}: the folder is not empty; choose another with --out.")
+    files = write_data(folder / "data", args.sites)
+    home = Home(folder / "federation")
+    init.write(home.folder, "demo", [file.stem for file in files], Spec(**PROBLEM))
+    say(f"{args.sites} sites, each with its own rows and its own process, in {args.out}.")
+    with on_sigterm():
+        code = deployed(home, files)
+    return code or compare(home.folder / "results", files)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def write_data(folder: Path, sites: int) -> list[Path]:
+    """One file per site: sparse logistic models whose rows and coefficients differ between them."""
+    from proxfl.data import Design, logistic
+    from proxfl.storage.files import write_text
+
+    rows = [150 + 50 * (i % 3) for i in range(sites)]
+    shifts = {"feature_shift": 0.5, "coef_shift": 0.5}
+    design = Design(sites, rows, FEATURES, 0.3, **shifts)
+    names = [f"x{j}" for j in range(1, FEATURES + 1)]
+    files = []
+    for i, (A, y) in enumerate(logistic(design, nonzeros=4, seed=SEED).sites, start=1):
+        lines = [",".join([*names, "y"])]
+        lines += [
+            ",".join(map(repr, [*a.tolist(), int(label)])) for a, label in zip(A, y, strict=True)
+        ]
+        files.append(folder / f"site{i}.csv")
+        write_text(files[-1], "\n".join(lines) + "\n")
+    return files
+
+
+def deployed(home: Any, files: list[Path]) -> int:
+    """Server, sites and a run; all processes end with it, however it ends."""
+    from proxfl.deploy import launch
+    from proxfl.deploy.ops.keys import make_site_keys
+    from proxfl.storage.files import write_text
+
+    port = launch.free_port()
+    for site in (file.stem for file in files):
+        public = make_site_keys(home.site(site) / "keys", site).public
+        write_text(home.public_keys / public.name, public.read_text())
+    keepers: list[Any] = []
+    with kept(keepers) as look:
+        keepers.append(serve.start(home, "127.0.0.1", port, secure=True))
+        say(f"The server is up at 127.0.0.1:{port}, with TLS.")
+        with ThreadPoolExecutor(len(files)) as pool:
+
+            def enter(file: Path) -> None:
+                launch.register(home.server, home.public_keys / f"{file.stem}.pub", file.stem)
+                keepers.append(join.start(home, file.stem, file, f"127.0.0.1:{port}", True))
+
+            for entered in [pool.submit(enter, file) for file in files]:
+                entered.result()
+        say(f"{len(files)} sites have joined: a worker, a SuperNode and an executor each.")
+        parser = argparse.ArgumentParser()
+        running.told(parser)
+        return running.carry_out(home, home.folder / "results", parser.parse_args([]), look)
+
+
+def compare(results: Path, files: list[Path]) -> int:
+    """The same files in one process, and how far apart the two models are."""
+    import numpy as np
+
+    from proxfl.train.folder import read_model
+    from proxfl.train.train import train
+
+    there, held = read_model(results)
+    here = train(Spec(sites=[str(file) for file in files], **PROBLEM))
+    certificate, solution = held["certificate"], here.solution
+    rows = [
+        ["rounds", str(certificate["rounds"]), str(len(solution.records))],
+        ["objective", f"{certificate['objective']:.15g}", f"{solution.objective:.15g}"],
+        ["coefficients not zero", len(held["nonzeros"]), len(here.model.nonzeros())],
+        ["optimality", f"{certificate['optimality']:.3g}", f"{solution.optimality:.3g}"],
+    ]
+    show("", ["", "real sites", "proxfl train"], rows)
+    away = np.abs(there.coef - here.model.coef).max()
+    equal = away <= EQUAL * np.abs(here.model.coef).max()
+    print(f"Largest difference between coefficients: {away:.2g}.")
+    print("The models are the same." if equal else "The models differ.")
+    return 0 if equal else 3

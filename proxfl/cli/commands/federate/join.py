@@ -1,0 +1,62 @@
+"""`proxfl federate join DIR --data FILE --server HOST:PORT`: one site's side, until stopped."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from proxfl.cli.federated.keeping import until_stopped
+from proxfl.cli.commands.federate.keys import known
+from proxfl.tables import InputError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="a folder with federation.toml and ca.pem"
+    )
+    parser.add_argument("--data", type=Path, required=True, metavar="FILE", help="the site's rows")
+    parser.add_argument("--server", required=True, metavar="HOST:PORT", help="where it listens")
+    parser.add_argument("--site", metavar="NAME", help="the site (default: named like the file)")
+    parser.add_argument("--insecure", action="store_true", help="if the server runs so: no TLS")
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops.home import Home
+    from proxfl.deploy.protocol.plan import read_plan, read_table
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    home = Home(args.folder.resolve())
+    plan = read_plan(home.folder)
+    site = known(plan, args.site or args.data.stem)
+    if ":" not in args.server:
+        raise InputError(f"--server must be HOST:PORT, got {args.server!r}.")
+    table = read_table(plan, args.data)
+    keeper = start(home, site, args.data.resolve(), args.server, not args.insecure)
+    print(f"Site {site} takes part in {plan.name} with {table.rows} rows, which stay here.")
+    print(f"Logs: {home.site(site)}. Stop it with Ctrl-C.", flush=True)
+    until_stopped(keeper)
+    print(f"Site {site} is stopped.")
+    return 0
+
+
+def start(home: Any, site: str, data: Path, server: str, secure: bool) -> Any:
+    """Worker, SuperNode and executor of a site; with TLS its key is made if it has none."""
+    from proxfl.deploy import launch
+    from proxfl.deploy.ops.keys import make_site_keys
+    from proxfl.deploy.ops.permissions import lock, private_folder
+
+    folder, authority, key = private_folder(home.site(site)), None, None
+    lock(folder, "join.lock")  # until this process ends
+    if secure:
+        authority = home.authority
+        if not authority.exists():
+            raise InputError(f"{authority}: there is no such file; copy it from the server.")
+        fresh = not (folder / "keys").exists()
+        keys = make_site_keys(folder / "keys", site)
+        key = keys.private
+        if fresh:
+            print(f"A key was made; give {keys.public} to the server, for its folder sites/.")
+    worker = [sys.executable, "-m", "proxfl.deploy.site", str(folder), "--plan", str(home.folder)]
+    worker += ["--site", site, "--data", str(data)]
+    return launch.join(folder, site, server, worker, authority, key)

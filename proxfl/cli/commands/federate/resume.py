@@ -1,0 +1,35 @@
+"""`proxfl federate resume DIR`: on from the last round that is on the disk, to the same model."""
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+
+from proxfl.cli.federated import run as running
+from proxfl.cli.commands.train import conclude
+from proxfl.tables import InputError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    running.told(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.deploy import launch
+    from proxfl.deploy.ops.home import Home
+    from proxfl.train.folder import CHECKPOINT, MODEL
+
+    home = Home(args.folder.resolve())
+    status = running.last_run(home)
+    if status is None:
+        raise InputError(f"{args.folder}: there was no run yet; start one: proxfl federate run.")
+    out = Path(status["out"])
+    if (out / MODEL).exists() and not (out / CHECKPOINT).exists():
+        print(f"The run in {out} is finished.", file=sys.stderr)
+        return conclude(out, args.json, running.resumption(home))
+    running.running(home)
+    if status["state"] == "killed":
+        with contextlib.suppress(RuntimeError):  # Flower may know already, or know nothing of it
+            launch.stop_run(home.server, status["run"])
+    return running.carry_out(home, out, args, before=status["order"])

@@ -1,0 +1,142 @@
+"""`proxfl federate run DIR`: train over the sites, and show how it goes."""
+
+import argparse
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from proxfl.cli import options
+from proxfl.cli.commands.federate.watching import follow
+from proxfl.cli.commands.train import conclude, on_sigterm
+from proxfl.spec import FIELDS, canonical
+from proxfl.tables import InputError
+
+LOOSE = ("rounds", "tol")
+PATIENCE = {
+    "quorum": (int, "go on with this many sites (default: all)"),
+    "wait": (float, "seconds for the others, once a quorum is there (default: 120)"),
+    "deadline": (float, "seconds for a quorum, before the run stops (default: 600)"),
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    parser.add_argument("--out", type=Path, help="the folder for the results (default: in DIR)")
+    told(parser)
+
+
+def told(parser: argparse.ArgumentParser) -> None:
+    """What a run and its resumption may both be told."""
+    for name in LOOSE:
+        options.add_one(parser, FIELDS[name])
+    for name, (kind, line) in PATIENCE.items():
+        parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, help=line)
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops.home import Home
+
+    home = Home(args.folder.resolve())
+    out = home.results() if args.out is None else args.out.resolve()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{args.out}: the folder is not empty; choose another with --out.")
+    before = last_run(home)
+    if before and before["state"] != "finished":
+        unfinished = f"The run in {before['out']} was not finished; this is a new one."
+        print(f"{unfinished} To go on with that: {resumption(home)}", file=sys.stderr)
+    return carry_out(home, out, args)
+
+
+def last_run(home: Any) -> dict[str, Any] | None:
+    """How the last run ended, if there was one; one that goes on is not to be disturbed."""
+    from proxfl.deploy.ops.home import read_json
+    from proxfl.deploy.ops.services import runs
+
+    if not home.status.exists():
+        return None
+    status = read_json(home.status, "")
+    if status["state"] not in ("finished", "stopped"):
+        if runs(status["pid"]):
+            raise InputError(f"The run in {status['out']} is going on; stop it first, with Ctrl-C.")
+        status["state"] = "killed"
+    return status
+
+
+def resumption(home: Any) -> str:
+    return f"proxfl federate resume {shlex.quote(os.path.relpath(home.folder))}"
+
+
+def carry_out(
+    home: Any,
+    out: Path,
+    args: argparse.Namespace,
+    meanwhile: Callable[[], None] = lambda: None,
+    before: Mapping[str, Any] = MappingProxyType({}),
+) -> int:
+    """Submit a run, follow it, and show what it came to; `before` is what it was told earlier."""
+    from proxfl.deploy import launch
+
+    with on_sigterm():
+        number = submit(home, order_of(home, out, args, before))
+        print(f"Run {number} is started. Ctrl-C stops it; nothing is lost.", file=sys.stderr)
+        try:
+            ended = follow(home, number, meanwhile)
+        except KeyboardInterrupt:
+            with contextlib.suppress(RuntimeError):
+                launch.stop_run(home.server, number)
+            print(f"Interrupted; go on with: {resumption(home)}", file=sys.stderr)
+            return 130
+    if ended["state"] == "finished":
+        return conclude(out, args.json, resumption(home))
+    print(f"proxfl federate: {ended['reason']}", file=sys.stderr)
+    if (out / "checkpoint.npz").exists():
+        print(f"Go on with: {resumption(home)}", file=sys.stderr)
+    return ended["code"]
+
+
+def order_of(
+    home: Any, out: Path, args: argparse.Namespace, before: Mapping[str, Any] = MappingProxyType({})
+) -> Any:
+    from proxfl.deploy.server.training import Order
+
+    found = options.given(args)
+    given = {key: canonical(key, found[key]) for key in LOOSE if key in found}
+    patience = {name: getattr(args, name) for name in PATIENCE if name in args}
+    command = before.get("command", f"proxfl federate run {shlex.quote(str(home.folder))}")
+    where = {"folder": str(home.folder), "out": str(out), "secure": running(home)["secure"]}
+    told = {"command": f"{command} {options.spelt(given | patience)}".strip()}
+    return Order(**{**before, **given, **patience, **where, **told})
+
+
+def submit(home: Any, order: Any) -> str:
+    from proxfl.deploy import launch
+    from proxfl.deploy.protocol.plan import read_plan
+    from proxfl.deploy.server.training import refuse_quorum
+
+    plan = read_plan(home.folder)
+    refuse_quorum(order.spec(plan), len(plan.sites), order.quorum)
+    lacking = [site for site in plan.sites if not (home.public_keys / f"{site}.pub").exists()]
+    if order.secure and lacking:
+        raise InputError(
+            f"The key of site {lacking[0]} is not in {home.public_keys}; ask the site for it."
+        )
+    return launch.submit(home.server, home.app, order.__dict__)
+
+
+def running(home: Any) -> dict[str, Any]:
+    """Where the server is, if it runs."""
+    from proxfl.deploy.ops.home import read_json
+    from proxfl.deploy.ops.launch import healthy
+
+    start = f"start it with proxfl federate serve {shlex.quote(os.path.relpath(home.folder))}"
+    found = read_json(home.address, start)
+    authority = home.server_keys / "ca.pem" if found["secure"] else None
+    if not healthy(found["inside"], authority):
+        raise InputError(f"The server of {home.folder} does not run; {start}.")
+    return found

@@ -1,0 +1,91 @@
+"""`proxfl federate serve DIR`: the server's side, until it is stopped."""
+
+import argparse
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from proxfl.cli.federated.keeping import until_stopped
+
+PORT = 9092
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    parser.add_argument(
+        "--host", help="the address to listen at (default: all, with --insecure this machine only)"
+    )
+    parser.add_argument("--port", type=int, default=PORT, help=f"(default: {PORT})")
+    parser.add_argument(
+        "--insecure", action="store_true", help="no TLS and no keys: whoever comes is believed"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops.home import Home
+    from proxfl.deploy.protocol.plan import read_plan
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    home = Home(args.folder.resolve())
+    plan = read_plan(home.folder)
+    host = args.host or ("127.0.0.1" if args.insecure else "0.0.0.0")
+    keeper = start(home, host, args.port, not args.insecure)
+    print(f"The server of {plan.name} is up; sites come in at {host}:{args.port}.")
+    if args.insecure:
+        print("Without TLS and keys: use this on a network where you trust everyone.")
+    else:
+        print(f"Sites are let in by their keys, NAME.pub, in {home.public_keys}.")
+    print(f"Logs: {home.server}. Stop it with Ctrl-C.", flush=True)
+    register = (lambda: None) if args.insecure else registrar(home, plan.sites)
+    until_stopped(keeper, register)
+    print("The server is stopped.")
+    return 0
+
+
+def start(home: Any, host: str, port: int, secure: bool) -> Any:
+    """SuperLink and gate, and a note where they are."""
+    from proxfl.deploy import launch
+    from proxfl.deploy.ops.home import write_json
+    from proxfl.deploy.ops.keys import make_server_keys
+    from proxfl.deploy.ops.permissions import lock, private_folder
+
+    lock(private_folder(home.server), "serve.lock")  # until this process ends
+    keys = make_server_keys(home.server_keys) if secure else None
+    inner = launch.free_port()
+    keeper = launch.serve(home.server, host, port, keys, inner)
+    inside = {"inside": f"127.0.0.1:{inner}", "secure": secure, "pid": os.getpid()}
+    write_json(home.address, {"sites": f"{host}:{port}", **inside})
+    return keeper
+
+
+def registrar(home: Any, sites: tuple[str, ...]) -> Callable[[], None]:
+    """What lets in the sites whose keys have come since it was last called."""
+    from proxfl.deploy import launch
+    from proxfl.deploy.ops.home import write_json
+
+    known = registered(home)
+
+    def register() -> None:
+        for path in sorted(home.public_keys.glob("*.pub")):
+            site, key = path.stem, path.read_text()
+            if site not in sites or known.get(site, {}).get("key") == key:
+                continue
+            try:
+                node = launch.register(home.server, path, site)
+                print(f"Site {site} is let in.", flush=True)
+            except RuntimeError as error:
+                node = ""
+                print(f"Site {site} is not let in: {error}", flush=True)
+            known[site] = {"key": key, "node": node}
+            write_json(home.registered, known)
+
+    return register
+
+
+def registered(home: Any) -> dict[str, Any]:
+    """By site, the key it was let in by and the number of its node."""
+    from proxfl.deploy.ops.home import read_json
+
+    return read_json(home.registered, "") if home.registered.exists() else {}

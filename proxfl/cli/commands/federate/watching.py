@@ -1,0 +1,82 @@
+"""A run as it goes on: one line, renewed on a terminal, now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from proxfl.train.saved import size
+
+LOOK_SECONDS = 0.5
+LINE_SECONDS = 10.0  # a log is not a terminal
+START_SECONDS = 120.0  # for Flower to start the server's program
+
+
+def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, Any]:
+    """Wait for a run to end, and show how it goes; gives its last status."""
+    from proxfl.deploy.ops.home import read_json
+    from proxfl.deploy.ops.services import runs
+
+    line, begun = Line(), time.monotonic()
+    while True:
+        meanwhile()
+        status = read_json(home.status, "") if home.status.exists() else {}
+        if status.get("run") != run:
+            if time.monotonic() - begun > START_SECONDS:
+                return lost(home, "was not started by Flower")
+            time.sleep(LOOK_SECONDS)
+            continue
+        if status["state"] in ("finished", "stopped"):
+            line.end()
+            return status
+        if not runs(status["pid"]):
+            line.end()
+            return lost(home, "ended")
+        line.show(sentence(status))
+        time.sleep(LOOK_SECONDS)
+
+
+def lost(home: Any, what: str) -> dict[str, Any]:
+    reason = f"The server's program {what}; see {home.server / 'superlink.log'}."
+    return {"state": "stopped", "reason": reason, "code": 3}
+
+
+def sentence(status: Mapping[str, Any]) -> str:
+    """How a run stands, for a person."""
+    sites = len(status["sites"])
+    if "round" not in status:
+        missing = sorted(set(status["sites"]) - set(status["present"]))
+        waits = f", waiting for {', '.join(missing)}" if missing else ""
+        return f"{sites - len(missing)} of {sites} sites are here{waits}"
+    known = status["optimality"]
+    parts = [
+        f"round {status['round']}",
+        f"{status['answered']} of {sites} sites",
+        "no certificate yet"
+        if known is None
+        else f"optimality {known:.1e} (to {status['tolerance']:.0e})",
+        f"{size(status['bytes_up'])} up, {size(status['bytes_down'])} down",
+    ]
+    parts += [] if status["left"] is None else [f"about {status['left']:.0f} s left"]
+    parts += [f"without {', '.join(status['away'])}"] if status["away"] else []
+    parts += [f"{status['faults']} faults"] if status["faults"] else []
+    return ", ".join(parts)
+
+
+class Line:
+    """The last sentence, in place of the one before it where there is a terminal."""
+
+    def __init__(self):
+        self.last, self.shown_at, self.live = "", 0.0, sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        now = time.monotonic()
+        if text == self.last or (not self.live and now - self.shown_at < LINE_SECONDS):
+            return
+        self.last, self.shown_at = text, now
+        start, end = ("\r\x1b[K", "") if self.live else ("", "\n")
+        print(start + text, end=end, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self.live and self.last:
+            print(file=sys.stderr)

@@ -1,0 +1,142 @@
+"""`proxfl path SITES... --target COLUMN --loss LOSS`: which weight, and the model it gives."""
+
+import argparse
+import dataclasses
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from proxfl.cli import options
+from proxfl.train.choice import KEYS, Choice
+from proxfl.spec import Spec, read_toml
+from proxfl.tables import InputError
+
+EPILOG = """
+The weight of one penalty runs from the smallest that leaves an empty model down a grid. Every
+weight is scored on rows that were left out: each site deals its own rows to folds (--by rows), or
+each site is left out once (--by sites). The chosen model is refitted on all rows.
+
+A TOML file given with --config holds the same options, spelt with underscores; those on the command
+line win over it, and a weight there that the path runs along is not used.
+
+Results go to a folder: path.csv, coefficients.csv, folds.csv, stability.csv, figures, report.html,
+path.json, and model/ with the files of 'proxfl train'.
+Exit codes: 0 converged, 2 bad input (nothing written), 3 the chosen model is not converged, 130
+interrupted (nothing written).
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add(parser)
+    group: Any = parser.add_argument_group("path")
+    for field in dataclasses.fields(Choice):
+        options.add_one(group, field)
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.epilog = options.conventions() + "\n" + EPILOG
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.train import path_folder
+
+    spec, choice = asked(args)
+    where, command = folder_for(spec), spelt(args)
+    found = work(spec, choice)
+    path_folder.write(where, found, command)
+    if args.json:
+        print(as_json(path_folder.summary(found, command), where))
+        print(f"Results: {where}", file=sys.stderr)
+    else:
+        show(found, where)
+    if found.fit.solution.converged:
+        return 0
+    print("The certificate of the chosen model is not met; allow more --rounds.", file=sys.stderr)
+    return 3
+
+
+def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
+    """The spec, in which the weight that is swept is any number, and how to choose that weight."""
+    from proxfl.train.drivers.fixed import applies
+
+    given, held = options.given(args), {} if args.config is None else read_toml(args.config)
+    choice = Choice.among(held | options.given(args, Choice))
+    key = choice.sweep
+    if key in given:
+        raise InputError(
+            f"{options.flag(key)} is the weight that the path runs along; leave it out, or choose "
+            "another with --sweep."
+        )
+    swept = given | {key: 1.0}
+    if args.config is None:
+        spec = Spec.from_dict(swept)
+    else:
+        spec = Spec.from_toml(args.config, swept, others=KEYS)
+    if applies(spec):
+        raise InputError(
+            "a path is made with the method decoupled, all sites and all rows; leave out "
+            "--algorithm, --batch and --cohort."
+        )
+    return spec, choice
+
+
+def spelt(args: argparse.Namespace) -> str:
+    """The command as one would type it."""
+    told = options.spelt(options.given(args) | options.given(args, Choice))
+    return f"proxfl path {told}" + ("" if args.config is None else f" --config {args.config}")
+
+
+def folder_for(spec: Spec) -> Path:
+    from proxfl.cli.commands.train import unused
+
+    where = unused(spec.target, "path") if spec.out is None else Path(spec.out)
+    if where.exists() and (not where.is_dir() or any(where.iterdir())):
+        raise InputError(f"{where}: the folder is not empty; choose another with --out.")
+    return where
+
+
+def work(spec: Spec, choice: Choice) -> Any:
+    from proxfl.train.folds import cross_validate, deal
+    from proxfl.train.path import path
+    from proxfl.report.path import Found
+    from proxfl.train.train import ConvergenceWarning, begin, run
+    from proxfl.console.progress import progress
+    from proxfl.tables import read_sites
+
+    tables = read_sites(spec.sites, spec.target, spec.missing)
+    folds = len(deal(spec, choice, tables))
+    with progress(f"Path along {choice.sweep}", choice.points * (folds + 1)) as report:
+        walked = path(spec, tables, choice, watch=report)
+        later = lambda done: report(choice.points + done)
+        validation = cross_validate(walked, tables, later)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said at the end
+        fit = run(begin(walked.spec_at(validation.chosen(choice.rule)), tables))
+    return Found(walked, validation, fit)
+
+
+def show(found: Any, where: Path) -> None:
+    from proxfl.console.table import show as table
+    from proxfl.report.path import choice_rows
+
+    accuracy = [] if found.validation.accuracy is None else ["accuracy"]
+    heads = ["rule", found.path.key, "size", "loss left out", "standard error", *accuracy]
+    table("Choices", heads, choice_rows(found))
+    entries = [[e["feature"], e["value"]] for e in found.fit.model.nonzeros()[:20]]
+    if entries:
+        table("The largest coefficients", ["feature", "value"], entries)
+    if found.at_the_end:
+        print("The loss is least at the end of the path; a smaller --ratio would go on.")
+    print(f"Results: {where}")
+    print(f"Report: {where / 'report.html'}")
+    print(f"Model: {where / 'model'}")
+
+
+def as_json(told: dict[str, Any], where: Path) -> str:
+    from proxfl.cli import results
+    from proxfl.train.folder import read
+
+    keys = "choice weight weights left_out_loss left_out_error left_out_accuracy path_rounds"
+    own = {name: told[name] for name in (*keys.split(), "fold_rounds")}
+    return json.dumps(own | json.loads(results.as_json(read(where / "model"))))

@@ -1,0 +1,99 @@
+"""`proxfl steps`: the constants of a problem, and what the paper's theorems say of steps for it."""
+
+import argparse
+
+from proxfl.cli.arguments import count
+
+ROUNDS = 2000  # of proximal gradient, towards F* and the points where constants are measured
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    from proxfl.cli.shared.choose_problem import add_own
+
+    parser.add_argument("--problem", default="l1-least-squares", metavar="NAME")
+    add_own(parser)
+    parser.add_argument("--local-steps", type=count, default=10, metavar="N")
+    parser.add_argument("--eta", type=float, default=None, help="check this step")
+    parser.add_argument("--eta-g", type=float, default=1.0, help="with this one of the server's")
+
+
+def run(args: argparse.Namespace) -> int:
+    import numpy as np
+
+    from proxfl import theory
+    from proxfl.algorithms import Decoupled
+    from proxfl.cli.shared.choose_problem import own, pick
+    from proxfl.console.table import show
+    from proxfl.precision import precision
+    from proxfl.research.shipped import PROBLEMS
+
+    make = own(args) if args.sites else pick(PROBLEMS, args.problem, "problem")
+    tau = args.local_steps
+    asked = None if args.eta is None else Decoupled(args.eta, args.eta_g, tau)
+    with precision(np.float64):
+        constants, mean_smoothness = measure(make(0))
+    told = [
+        ["L, of the most curved client", constants.smoothness],
+        ["L of the mean loss", mean_smoothness],
+        ["sigma^2, of one sample's gradient", constants.variance],
+        ["mu, proximal PL", constants.proximal_pl],
+        ["mu, strong convexity", constants.strong_convexity],
+        ["B_g, subgradients of g", constants.subgradient],
+    ]
+    show("Constants, measured on the way to the solution", ["constant", "value"], told)
+    proposal = theory.propose(constants, tau, mean_smoothness)
+    named = {
+        "covered by Theorems 3.5 and 3.6": proposal.theorem_35,
+        "covered by Theorem 3.7": proposal.theorem_37,
+        "practical: eta_round = 1/L of the mean loss": proposal.practical,
+    }
+    rows = [
+        [name, steps.eta, steps.eta_g, tau, steps.eta_round]
+        for name, steps in named.items()
+        if steps is not None
+    ]
+    show("Steps to use", ["which", "eta", "eta_g", "tau", "eta_round"], rows)
+    judged = asked or proposal.practical
+    found = theory.conditions(constants, judged)
+    show(
+        "The steps you gave" if asked else "The practical steps, by the theorems",
+        ["theorem", "condition", "met"],
+        [[c.theorem, c.sentence, "yes" if c.holds else "no"] for c in found],
+    )
+    return 0
+
+
+def measure(shipped):
+    """The constants along a run of proximal gradient, and the smoothness of the mean loss."""
+    import jax
+    import jax.numpy as jnp
+
+    from proxfl import theory
+    from proxfl.algorithms import ProximalGradient
+    from proxfl.engine.measure import ObjectiveValue
+    from proxfl.points import as_point
+    from proxfl.problem.shards import Problem
+    from proxfl.engine.simulate import simulate
+    from proxfl.engine.smoothness import smoothness
+
+    given, shards = shipped.problem, shipped.shards
+    problem = jax.tree.map(
+        jnp.asarray, Problem(given.g, as_point(given.x0), given.loss, given.batch)
+    )
+    L = float(smoothness(problem, shards, problem.x0, jax.random.key(0)))
+    gradient = ProximalGradient(1 / L)
+    early, late = (
+        simulate(
+            gradient,
+            problem,
+            shards,
+            rounds=rounds,
+            every=rounds,
+            observe={"objective": ObjectiveValue()},
+            progress=False,
+        )
+        for rounds in (ROUNDS // 100, ROUNDS)
+    )
+    path = [problem.x0, *(jax.tree.map(jnp.asarray, r.model) for r in (early, late))]
+    optimum = float(late.history["objective"][-1])
+    return theory.estimate(problem, shards, path, optimum), L

@@ -1,0 +1,80 @@
+"""`proxfl sweep`: a grid or a random search over steps and penalty, in one compiled program."""
+
+import argparse
+from pathlib import Path
+
+from proxfl.cli.arguments import count, folder
+
+
+def span(text: str) -> tuple[float, float, int]:
+    """LOW:HIGH:POINTS."""
+    try:
+        low, high, points = text.split(":")
+        found = float(low), float(high), int(points)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH:POINTS") from None
+    if not 0 < found[0] <= found[1] or found[2] < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} needs 0 < LOW <= HIGH and POINTS >= 1")
+    return found
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--problem", default="l1-least-squares", metavar="NAME")
+    parser.add_argument(
+        "--algorithm", default="decoupled", metavar="NAME", help="a method with eta, eta_g and tau"
+    )
+    parser.add_argument("--eta", type=span, default=(1e-3, 1.0, 12), metavar="LOW:HIGH:POINTS")
+    parser.add_argument("--eta-g", type=span, default=(1.0, 16.0, 5), metavar="LOW:HIGH:POINTS")
+    parser.add_argument(
+        "--theta",
+        type=span,
+        default=None,
+        metavar="LOW:HIGH:POINTS",
+        help="weights of an l1 penalty (default: the problem's own)",
+    )
+    parser.add_argument("--tau", type=count, nargs="+", default=[1, 10], metavar="N")
+    parser.add_argument(
+        "--batch",
+        type=count,
+        nargs="*",
+        default=[],
+        metavar="N",
+        help="batch sizes (default: full gradients)",
+    )
+    parser.add_argument("--seeds", type=count, default=1, metavar="N")
+    parser.add_argument(
+        "--random",
+        type=count,
+        default=None,
+        metavar="N",
+        help="draw N points in the ranges instead of the whole grid",
+    )
+    parser.add_argument("--rounds", type=count, default=200, metavar="N")
+    parser.add_argument("--out", type=folder, default=Path("out/sweep"), help="result folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    from proxfl.cli.shared.choose_problem import pick
+    from proxfl.console.table import show
+    from proxfl.storage.files import whole
+    from proxfl.research.league.search import Ranges, draw, search
+    from proxfl.research.shipped import PROBLEMS
+    from proxfl.drawing.plots import save_figures
+
+    ranges = Ranges(args.eta, args.eta_g, args.theta, args.random)
+    frame = search(
+        pick(PROBLEMS, args.problem, "problem"),
+        args.algorithm,
+        ranges,
+        taus=args.tau,
+        batches=args.batch or [None],
+        seeds=args.seeds,
+        rounds=args.rounds,
+    )
+    with whole(args.out / "sweep.csv") as file:
+        frame.to_csv(file, index=False, float_format="%.6g")
+    save_figures({"sweep": draw(frame)}, args.out)
+    best = frame.sort_values("optimality").head(5)
+    show("Best points", list(best), best.values.tolist())
+    print(f"Table: {args.out / 'sweep.csv'}\nFigure: {args.out / 'sweep.png'}")
+    return 0

@@ -1,0 +1,210 @@
+"""`proxfl train SITES... --target COLUMN --loss LOSS`: a model with a certificate, and a report."""
+
+import argparse
+import math
+import re
+import shlex
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from proxfl.cli import options
+from proxfl.spec import Spec
+from proxfl.tables import InputError
+
+EPILOG = """
+A TOML file given with --config holds the same options, spelt with underscores (local_steps = 5);
+those on the command line win over it.
+
+Results go to a folder: model.json, model.safetensors, history.jsonl, manifest.json, report.html.
+An interrupted run (Ctrl-C, SIGTERM) keeps a checkpoint there, and --resume goes on from it.
+Exit codes: 0 converged, 2 bad input (nothing written), 3 not converged (the model is written, and
+says so), 130 interrupted.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add(parser)
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="DIR",
+        help="go on with the run in this folder; only --rounds and --tol may be given anew",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_argument("--tensorboard", metavar="DIR", help="send the rounds to TensorBoard files")
+    parser.add_argument("--mlflow", metavar="URI", help="send the rounds to an MLflow server")
+    parser.epilog = options.conventions() + "\n" + EPILOG
+
+
+class Plan(NamedTuple):
+    """What to run and where to; a resumed run has the fingerprints of the data it began with."""
+
+    spec: Spec
+    folder: Path
+    command: str
+    fingerprints: dict[str, str] | None = None
+    finished: bool = False
+
+
+def run(args: argparse.Namespace) -> int:
+    plan = fresh(args) if args.resume is None else resumed(args)
+    if not plan.finished and not carry_out(plan, args.tensorboard, args.mlflow):
+        return 130
+    return conclude(plan.folder, args.json, resumption(plan.folder))
+
+
+def conclude(folder: Path, json: bool, resumption: str) -> int:
+    """Show the result in a folder; the exit code says whether its certificate is met."""
+    from proxfl.cli.shared.results import as_json, summary
+    from proxfl.train.folder import read
+
+    told = read(folder)
+    if json:
+        print(as_json(told))
+        print(f"Results: {folder}", file=sys.stderr)
+    else:
+        summary(told, folder)
+    if told.model["certificate"]["converged"]:
+        return 0
+    more = f"{resumption} --rounds {2 * told.spec.rounds}"
+    print(f"The certificate is not met; for more rounds: {more}", file=sys.stderr)
+    return 3
+
+
+def resumption(folder: Path) -> str:
+    return f"proxfl train --resume {shlex.quote(str(folder))}"
+
+
+def fresh(args: argparse.Namespace) -> Plan:
+    given = options.given(args)
+    command = f"proxfl train {options.spelt(given)}"
+    if args.config is None:
+        spec = Spec.from_dict(given)
+    else:
+        spec = Spec.from_toml(args.config, given)
+        command += f" --config {args.config}"
+    folder = unused(spec.target) if spec.out is None else Path(spec.out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"{folder}: the folder is not empty; choose another with --out, or go on with a run "
+            "that was interrupted there by --resume."
+        )
+    return Plan(spec, folder, command)
+
+
+def unused(target: str, command: str = "train") -> Path:
+    """A folder that is not there yet, named after the target."""
+    name = f"{command}-" + re.sub(r"[^\w.-]+", "-", target)
+    number, folder = 1, Path("out", name)
+    while folder.exists():
+        number += 1
+        folder = Path("out", f"{name}-{number}")
+    return folder
+
+
+def resumed(args: argparse.Namespace) -> Plan:
+    from proxfl.train import folder as results
+
+    given, folder = options.given(args), args.resume
+    other = sorted(given.keys() - {"rounds", "tol"})
+    if other or args.config is not None:
+        what = options.flag(other[0]) if other and other[0] != "sites" else "files and --config"
+        raise InputError(
+            f"--resume takes the options from {folder}, so {what} cannot be given; only --rounds "
+            "and --tol may."
+        )
+    spec, manifest = results.read_spec(folder)
+    if (folder / results.MODEL).exists() and not (folder / results.CHECKPOINT).exists():
+        print(f"The run in {folder} is finished.", file=sys.stderr)
+        return Plan(spec, folder, manifest["command"], finished=True)
+    if manifest["versions"] != results.versions():
+        print("The run began with other versions; its last bits may differ.", file=sys.stderr)
+    command = f"{manifest['command']} {options.spelt(given)}".strip()
+    return Plan(replace(spec, **given), folder, command, manifest["fingerprints"])
+
+
+def carry_out(plan: Plan, tensorboard: str | None = None, mlflow: str | None = None) -> bool:
+    """Train and write the folder; whether that came to an end."""
+    from proxfl import sinks
+    from proxfl.train import folder as results
+    from proxfl.train import train as fitting
+    from proxfl.console.progress import progress
+
+    done, label, goal = 0, f"Training on {plan.spec.target}, rounds", f"{plan.spec.tol:.1e}"
+    try:
+        with on_sigterm(), progress(label, None) as report, ExitStack() as stack:
+            job = fitting.begin(plan.spec)
+            refuse_other_data(plan, job.fingerprints)
+            send = stack.enter_context(sinks.opened(tensorboard, mlflow, plan.spec.to_dict()))
+
+            def watch(record: Any) -> None:
+                nonlocal done
+                if not done:
+                    results.begin(plan.folder, job.spec, job.fingerprints, plan.command)
+                done = record.round
+                known = not math.isnan(record.optimality)
+                told = f"optimality {record.optimality:.1e}, goal {goal}" if known else ""
+                report(done, note=told)
+                send(record._asdict())
+
+            fit = trained(job, plan, watch)
+            results.write(plan.folder, fit, plan.command)
+    except KeyboardInterrupt:
+        if not (plan.folder / results.MANIFEST).exists():
+            print("Interrupted before the first round; nothing was written.", file=sys.stderr)
+        else:
+            after = f" after round {done}" if done else ""
+            print(f"Interrupted{after}; go on with: {resumption(plan.folder)}", file=sys.stderr)
+        return False
+    return True
+
+
+def trained(job: Any, plan: Plan, watch: Callable[[Any], None]) -> Any:
+    """The fit; a run that cannot be carried out leaves nothing behind."""
+    from proxfl.train import folder as results
+    from proxfl.train import train as fitting
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fitting.ConvergenceWarning)  # the summary says it
+        try:
+            return fitting.run(job, plan.folder / results.CHECKPOINT, watch)
+        except ValueError:
+            if plan.fingerprints is None:
+                results.discard(plan.folder)
+            raise
+
+
+def refuse_other_data(plan: Plan, found: dict[str, str]) -> None:
+    if plan.fingerprints in (None, found):
+        return
+    began = plan.fingerprints or {}
+    site = next(name for name in {**began, **found} if began.get(name) != found.get(name))
+    raise InputError(
+        f"site {site!r} does not hold the data that the run in {plan.folder} began with; restore "
+        "them, or train anew."
+    )
+
+
+@contextmanager
+def on_sigterm() -> Iterator[None]:
+    """Being told to terminate is an interruption, as Ctrl-C is."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may choose
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,73 @@
+"""A result on a terminal: as sentences and tables, or as one JSON object."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proxfl.console.table import show
+from proxfl.report.training import verdict
+from proxfl.train.saved import Told, size
+
+MOST_ROWS = 20
+
+
+def as_json(told: Told) -> str:
+    certificate, model, manifest = told.model["certificate"], told.model, told.manifest
+    return json.dumps(
+        {
+            "objective": certificate["objective"],
+            "optimality": certificate["optimality"],
+            "tolerance": certificate["tolerance"],
+            "converged": certificate["converged"],
+            "rounds": certificate["rounds"],
+            "nonzeros": len(model["nonzeros"]),
+            "bytes_up": manifest["bytes_up"],
+            "bytes_down": manifest["bytes_down"],
+            "coef": by_name(model, np.array(model["coef"])),
+            "intercept": by_class(model, np.array(model["intercept"])),
+        }
+    )
+
+
+def by_name(model: Any, coef: np.ndarray) -> dict[str, Any]:
+    """Coefficients by feature; for softmax by class, then by feature."""
+    if coef.ndim == 1:
+        return dict(zip(model["features"], coef.tolist(), strict=True))
+    return {
+        str(label): dict(zip(model["features"], column.tolist(), strict=True))
+        for label, column in zip(model["classes"], coef.T, strict=True)
+    }
+
+
+def by_class(model: Any, intercept: np.ndarray) -> Any:
+    if intercept.ndim == 0:
+        return float(intercept)
+    return dict(zip(map(str, model["classes"]), intercept.tolist(), strict=True))
+
+
+def summary(told: Told, folder: Path) -> None:
+    """What was found, its certificate, what it cost and where it is."""
+    show_model(told.model)
+    manifest = told.manifest
+    up, down = size(manifest["bytes_up"]), size(manifest["bytes_down"])
+    print(f"Sent by all sites together: {up} up, {down} down, in {manifest['seconds']:.1f} s.")
+    print(f"Results: {folder}")
+    print(f"Report: {folder / 'report.html'}")
+
+
+def show_model(model: Any) -> None:
+    certificate, entries = model["certificate"], model["nonzeros"]
+    columns = [key for key in ("feature", "class", "value") if entries and key in entries[0]]
+    print(f"{len(entries)} of {np.size(model['coef'])} coefficients are not zero.")
+    if entries:
+        show("", columns, [[e[key] for key in columns] for e in entries[:MOST_ROWS]])
+    if len(entries) > MOST_ROWS:
+        print(f"... and {len(entries) - MOST_ROWS} smaller ones, in model.json.")
+    print("Intercept:", json.dumps(by_class(model, np.array(model["intercept"]))))
+    print(f"Objective: {certificate['objective']:.12g}")
+    gap = certificate["duality_gap"]
+    if gap is not None:
+        print(f"Duality gap: {gap:.3g}, so no model has an objective lower by more than this.")
+    print(verdict(certificate))

@@ -1,0 +1,191 @@
+"""Processes that outlive the call that starts them, and end when told, with all their children.
+
+Flower's processes start others, some in sessions of their own. Each service therefore puts a mark
+into the environment its children inherit, and stopping it ends whatever still carries the mark. It
+is made of its name and folder: what a killed program left running there ends at the next start.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import proxfl
+from proxfl.deploy.ops.permissions import private_folder
+
+log = logging.getLogger("proxfl.deploy")
+
+MARK = "PROXFL_SERVICE"
+KILL_SECONDS = 10.0  # a killed process is gone at once, unless it hangs in the system
+OFFLINE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # How often Flower looks for a new run; a look costs its database some milliseconds.
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
+}
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What Flower's commands run in: this installation, its own home, nothing from outside."""
+    package = Path(proxfl.__file__).parent.parent
+    paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return (
+        os.environ
+        | OFFLINE
+        | {
+            "FLWR_HOME": str(home),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+            "PYTHONPATH": os.pathsep.join(paths),
+        }
+    )
+
+
+class Service:
+    """A running command, with its output in a file."""
+
+    def __init__(self, name: str, command: Sequence[str], folder: Path, env: dict[str, str]):
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self.mark = f"{name}@{private_folder(folder).resolve()}"
+        end_all(self.members)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                list(command),
+                env=env | {MARK: self.mark},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ask it to end, then make it and all it started end."""
+        if self.alive:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+        self.kill()
+
+    def kill(self) -> None:
+        """As when the power goes: kill -9 for it and everything it started."""
+        if self.alive:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        end_all(self.members)
+        self.process.wait()
+
+    def members(self) -> list[int]:
+        """The processes that carry this service's mark, where the system shows them."""
+        mark, found = f"{MARK}={self.mark}".encode(), []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                carried = (entry / "environ").read_bytes().split(b"\0")
+                if mark in carried and runs(int(entry.name)):
+                    found.append(int(entry.name))
+        return found
+
+    def tail(self, lines: int = 20) -> str:
+        """The end of what it said."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def wait_for(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
+        """Until `ready()` holds; raises with the end of the log if it ends or takes too long."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if not self.alive or time.monotonic() > deadline:
+                state = "is still not ready" if self.alive else "ended"
+                raise RuntimeError(f"{what} {state}; its log ends with:\n{self.tail()}")
+            time.sleep(0.1)
+
+
+def runs(pid: int) -> bool:
+    """Whether there is such a process; one that ended and that nobody asked about is none."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return not Path("/proc/self").exists()  # where the system shows no processes, it is there
+    return state[0] != "Z"
+
+
+def end_all(members: Callable[[], list[int]]) -> None:
+    """Kill until there is none left: they may be starting others meanwhile."""
+    deadline = time.monotonic() + KILL_SECONDS
+    while (left := members()) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
+
+
+class Keeper:
+    """Keeps services running: one that ends is started again, after ever longer pauses.
+
+    One that cannot be started to begin with raises RuntimeError with its last words. A SuperNode
+    that was killed is refused for up to a minute, since Flower takes it to be online still; the
+    pauses outlast that.
+    """
+
+    def __init__(self, starts: Mapping[str, Callable[[], Service]]):
+        self.starts = dict(starts)
+        self.running: dict[str, Service] = {}
+        self.pause = {name: FIRST_PAUSE for name in starts}
+        self.due = {name: 0.0 for name in starts}
+        try:
+            for name in starts:
+                self.start(name)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, name: str) -> None:
+        self.due[name] = time.monotonic() + self.pause[name]
+        self.pause[name] = min(2 * self.pause[name], LONGEST_PAUSE)
+        self.running[name] = self.starts[name]()
+
+    def look(self) -> None:
+        """Start again what has ended; what has lasted starts fresh the next time."""
+        now = time.monotonic()
+        for name in self.starts:
+            service = self.running.get(name)
+            if service is not None and service.alive:
+                if now > self.due[name] + LONGEST_PAUSE:
+                    self.pause[name] = FIRST_PAUSE
+            elif service is not None and now >= self.due[name]:
+                log.warning("The %s ended and is started again; it said: %s", name, service.tail(3))
+                service.kill()
+                try:
+                    self.start(name)
+                except RuntimeError as error:
+                    log.warning("%s", error)
+
+    def run(self, stop: threading.Event) -> None:
+        """Look after them until told to stop; then stop them."""
+        try:
+            while not stop.wait(0.5):
+                self.look()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        for service in reversed(self.running.values()):
+            service.stop()

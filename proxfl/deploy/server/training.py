@@ -1,0 +1,261 @@
+"""The server's program: `proxfl train` over real sites.
+
+The same drivers as in one process (`proxfl.fit`) run over a `FlowerFederation`. After every round,
+and before the next, all that the run needs to go on is on the disk: kill it at any moment, resume
+it, and it ends with the model it would have had.
+"""
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flwr.app import Context
+from flwr.serverapp import Grid
+
+from proxfl.deploy import kept
+from proxfl.deploy.protocol.experiment import Experiment
+from proxfl.deploy.gather import Patience
+from proxfl.deploy.ops.home import Home
+from proxfl.deploy.server.checkpoint import Books, Progress
+from proxfl.deploy.ops.keys import public_keys
+from proxfl.deploy.server.ledger import Ledger
+from proxfl.deploy.protocol.plan import Plan, read_plan
+from proxfl.deploy.ops.permissions import lock, private_folder
+from proxfl.deploy.server.federation import FlowerFederation
+from proxfl.deploy.site.site import method_of
+from proxfl.deploy.server.status import Status, after_round
+from proxfl.deploy.server.summaries import aligned, read_summary
+from proxfl.deploy.protocol.wire import NEVER
+from proxfl.train import folder as results
+from proxfl.train.agreement import Agreement, agree, problem_of
+from proxfl.train.drivers.driver import Driver, Record, Solution, solve
+from proxfl.train.local import Traffic
+from proxfl.train.model import Model
+from proxfl.train.train import Fit, driver_of, gap_of
+from proxfl.precision import precision
+from proxfl.problem.shards import Shard
+from proxfl.spec import Spec
+from proxfl.tables import InputError
+from proxfl.train.tasks import TASKS
+
+RUN_LOCK = "run.lock"
+SETUP = ("summary", "agree")
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What one run is told, as Flower's configuration can hold it; 0 is as in the plan, or all."""
+
+    folder: str = ""
+    out: str = ""
+    command: str = ""
+    rounds: int = 0
+    tol: float = 0.0
+    quorum: int = 0
+    wait: float = Patience().wait
+    deadline: float = Patience().deadline
+    secure: bool = True  # whether sites are known by their keys
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Order":
+        fields = dataclasses.fields(cls)
+        return cls(**{field.name: config.get(field.name, field.default) for field in fields})
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(self.quorum or None, self.wait, self.deadline)
+
+    def spec(self, plan: Plan) -> Spec:
+        given = {"rounds": self.rounds, "tol": self.tol}
+        return dataclasses.replace(plan.spec, **{k: v for k, v in given.items() if v})
+
+
+def refuse_quorum(spec: Spec, sites: int, quorum: int) -> None:
+    """Refuse a quorum that means nothing."""
+    if quorum > sites:
+        raise InputError(f"quorum must be at most the {sites} sites, got {quorum}.")
+    if 0 < quorum < sites and method_of(spec).needs_everyone:
+        raise InputError(
+            f"algorithm {spec.algorithm!r} needs every site in every round; drop the quorum, or "
+            "use 'decoupled-partial'."
+        )
+
+
+def drive(grid: Grid, context: Context) -> None:
+    """A run, from its checkpoint if there is one, to a folder of results."""
+    order = Order.of(context.run_config)
+    home, out = Home(Path(order.folder)), Path(order.out)
+    plan = read_plan(home.folder)
+    lock(private_folder(home.server), RUN_LOCK)  # until the process ends: one run at a time
+    books = books_of(plan, out)
+    federation = FlowerFederation(
+        grid,
+        plan.id,
+        plan.sites,
+        keys=public_keys(home.public_keys) if order.secure else None,
+        patience=order.patience,
+        ledger=books.ledger,
+        standing=books.standing,
+        cohort=plan.spec.cohort,
+    )
+    about = {"run": str(context.run_id), "pid": os.getpid(), "out": str(out), "sites": plan.sites}
+    about |= {"order": dataclasses.asdict(order)}
+    with Status(home.status, lambda: list(federation.roster.present), **about) as status:
+        fit = Training(plan, order, federation, books, status).run()
+        results.write(out, fit, order.command)
+
+
+def books_of(plan: Plan, out: Path) -> Books:
+    """Those of the run that was interrupted there, or empty ones."""
+    checkpoint = out / results.CHECKPOINT
+    if checkpoint.exists():
+        return kept.restore_books(checkpoint)
+    nobody = {site: NEVER for site in plan.sites}
+    return Books(Ledger(), nobody, {site: 0 for site in plan.sites})
+
+
+class Training:
+    """One life of a run."""
+
+    def __init__(
+        self, plan: Plan, order: Order, federation: FlowerFederation, books: Books, status: Status
+    ):
+        self.plan, self.order, self.spec = plan, order, order.spec(plan)
+        self.federation, self.books, self.status = federation, books, status
+        self.out = Path(order.out)
+        self.begun = time.monotonic()
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out / results.CHECKPOINT
+
+    @property
+    def seconds(self) -> float:
+        return self.books.seconds + time.monotonic() - self.begun
+
+    def run(self) -> Fit:
+        refuse_quorum(self.spec, len(self.plan.sites), self.order.quorum)
+        with precision(np.float64):
+            told = self.summaries()
+            agreement = agree(self.spec, told)
+            fingerprints = {site: summary["fingerprint"] for site, summary in told.items()}
+            self.refuse_other_data(fingerprints)
+            self.federation.ask("agree", {"agreement": json.dumps(agreement.to_dict())})
+            problem = problem_of(self.spec, agreement)
+            parts = (method_of(self.spec), problem, self.spec.seed, self.plan.sites)
+            experiment = Experiment(self.plan.id, *parts, stand_in(self.spec, agreement))
+            self.federation.settle(experiment, agreement.weights)
+            driver = driver_of(self.spec, self.federation, problem, agreement)
+            solution, traffic = self.solve(driver, fingerprints)
+            gap = gap_of(self.spec, self.federation, problem, agreement, solution)
+        ledger = self.federation.ledger
+        return Fit(
+            spec=self.spec,
+            agreement=agreement,
+            model=Model.of(self.spec.loss, agreement, solution.x),
+            solution=solution,
+            duality_gap=gap,
+            fingerprints=fingerprints,
+            dropped={site: summary["dropped"] for site, summary in told.items()},
+            site_losses=solution.site_losses,
+            traffic=traffic,
+            ledger=by_kind(ledger),
+            bytes_up=ledger.total("up").payload,
+            bytes_down=ledger.total("down").payload,
+            seconds=self.seconds,
+            deployment=self.deployment(),
+        )
+
+    def summaries(self) -> dict[str, dict[str, Any]]:
+        answers = self.federation.ask("summary", {})
+        read = {site: read_summary(site, told.get("summary")) for site, told in answers.items()}
+        return aligned(read)
+
+    def refuse_other_data(self, found: dict[str, str]) -> None:
+        """A resumed run goes on with the data it began with."""
+        if not self.checkpoint.exists():
+            return
+        began = results.read_json(self.out / results.MANIFEST)["fingerprints"]
+        other = [site for site in self.plan.sites if began.get(site) != found[site]]
+        if other:
+            raise InputError(
+                f"Site {other[0]} does not hold the data that the run in {self.out} began with; "
+                "restore them, or start a new run."
+            )
+
+    def solve(
+        self, driver: Driver, fingerprints: dict[str, str]
+    ) -> tuple[Solution, list[tuple[int, int]]]:
+        before = Progress()
+        if self.checkpoint.exists():
+            before = kept.restore_progress(self.checkpoint, driver)
+        traffic, ledger = list(before.traffic), self.federation.ledger
+        earlier, begun = len(before.records), time.monotonic()
+
+        def keep(state: Any, records: list[Record]) -> None:
+            if len(records) == 1:
+                results.begin(self.out, self.spec, fingerprints, self.order.command)
+            for site in self.federation.answered[1]:
+                self.books.participation[site] += 1
+            up, down = ledger.total("up").payload, ledger.total("down").payload
+            traffic.append((up, down))
+            standing = self.federation.standing_after(int(state.counted))
+            books = self.books._replace(standing=standing, seconds=self.seconds)
+            kept.store(self.checkpoint, Progress(state, records, traffic), books)
+            each = (time.monotonic() - begun) / (len(records) - earlier)
+            self.status.tell(
+                **after_round(records, each, driver.settings),
+                answered=len(self.federation.answered[1]),
+                away=sorted(self.federation.away),
+                bytes_up=up,
+                bytes_down=down,
+                faults=len(ledger.faults),
+            )
+
+        return solve(driver, before.state, before.records, keep), traffic
+
+    def deployment(self) -> dict[str, Any]:
+        """What real sites add to the result."""
+        ledger = self.federation.ledger
+        ways = lambda site: {way: ledger.total(way, site)._asdict() for way in ("up", "down")}
+        return {
+            "sites": {
+                site: {"rounds": self.books.participation[site], **ways(site)}
+                for site in self.plan.sites
+            },
+            "traffic": ways(None),
+            "faults": [dataclasses.asdict(fault) for fault in ledger.faults],
+            "quorum": self.order.quorum or len(self.plan.sites),
+            "resumed": self.books.resumed,
+            "secure": self.federation.roster.owner is not None,
+        }
+
+
+def stand_in(spec: Spec, agreement: Agreement) -> Shard:
+    """What the server knows of a shard: the shape and type of a row. It has a batch of them."""
+    outputs, rows = len(agreement.targets), spec.batch or 1
+    whole = spec.loss == "softmax"
+    y = (rows,) if whole or outputs == 1 else (rows, outputs)
+    shape: Any = jax.ShapeDtypeStruct
+    features = shape((rows, len(agreement.features)), jnp.float64)
+    labels = shape(y, jnp.int32 if whole else jnp.float64)
+    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
+
+
+def by_kind(ledger: Ledger) -> dict[str, Traffic]:
+    """The books as a run in one process keeps them: payload, all sites together."""
+    kinds = {"agreement": SETUP, "round": ("round",)} | {task: (task,) for task in TASKS}
+    total = lambda way, names: sum(ledger.total(way, kind=name).payload for name in names)
+    return {
+        kind: Traffic(
+            sum(ledger.exchanges[name] for name in names), total("up", names), total("down", names)
+        )
+        for kind, names in kinds.items()
+    }

@@ -1,0 +1,90 @@
+"""Noise that only the site can draw again.
+
+Everyone knows the seed of a run, so noise drawn from it could be subtracted by whoever receives it.
+A method that adds noise at the client therefore gets a key made from 32 random bytes that never
+leave the site's folder, and from all that the client is about to use: its state, the message down,
+the settings, the place. The same question gets the same answer, also after a crash, which gives
+nothing new away; any other question gets noise of its own. Were the key one of the place alone, two
+questions about one round would carry the same noise, and their difference none.
+
+The generator is JAX's: its keys have 64 bits, and it is made for simulation, not for cryptography.
+"""
+
+import dataclasses
+import hashlib
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from proxfl.core import Algorithm
+from proxfl.deploy.ops.permissions import private_folder, write_new
+from proxfl.deploy.protocol.trees import named_arrays
+from proxfl.deploy.protocol.wire import BadMessage
+
+FILE = "noise.secret"
+BYTES = 32
+FIXED = ("noise_multiplier", "clip", "clip_change")  # numbers that privacy depends on
+
+
+def parts(algorithm: Any) -> Iterator[Any]:
+    """A method and those it wraps."""
+    yield algorithm
+    for field in dataclasses.fields(algorithm):
+        inner = getattr(algorithm, field.name)
+        if isinstance(inner, Algorithm):
+            yield from parts(inner)
+
+
+def noisy_parts(algorithm: Algorithm) -> list[Any]:
+    """Those with a `noise_multiplier` above zero, unless the server is to add the noise."""
+    has = lambda part: {field.name for field in dataclasses.fields(part)}
+    noisy = [part for part in parts(algorithm) if "noise_multiplier" in has(part)]
+    return [
+        part
+        for part in noisy
+        if float(part.noise_multiplier) > 0 and ("at" not in has(part) or part.at == "client")
+    ]
+
+
+def keep_noise(given: Algorithm, own: Algorithm) -> None:
+    """Refuse a server's numbers that would change the noise a site is set up with."""
+    for theirs, ours in zip(parts(given), parts(own), strict=True):
+        if not noisy_parts(ours):
+            continue
+        for field in dataclasses.fields(ours):
+            if field.name not in FIXED:
+                continue
+            asked, held = (float(getattr(part, field.name)) for part in (theirs, ours))
+            if asked != held:
+                raise BadMessage(
+                    f"The server asks for {field.name} = {asked:g} where this site is set up with "
+                    f"{held:g}; what protects a site is not the server's to change."
+                )
+
+
+def secret(folder: Path) -> bytes:
+    """The site's own random bytes, made when first asked for."""
+    path = folder / FILE
+    if not path.exists():
+        private_folder(folder)
+        write_new(path, secrets.token_bytes(BYTES))
+    found = path.read_bytes()
+    if len(found) != BYTES:
+        raise RuntimeError(f"{path} does not hold {BYTES} bytes; remove it and start a new run.")
+    return found
+
+
+def secret_key(folder: Path, place: tuple[int, ...], used: Any) -> PRNGKeyArray:
+    """The key for a place and everything that the client uses there."""
+    digest = hashlib.blake2b(repr(place).encode(), key=secret(folder), digest_size=8)
+    for name, array in named_arrays(used).items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    words = np.frombuffer(digest.digest(), np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(words))

@@ -1,0 +1,114 @@
+"""A client's states on its own disk, so that a reply that was lost never happened.
+
+Each file is one step: the state the client ended in, the request and the reply it sent. It is on
+the disk, whole, before the reply leaves. The server says with every request which of the client's
+replies it counted last; the client starts from the state of that step. Steps are kept back to the
+last one the server can still be at, one more than a round has exchanges: a server that saves after
+every round can lose at most the round it was in.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from proxfl.deploy import wire
+from proxfl.deploy.ops.permissions import private_folder
+from proxfl.deploy.protocol.trees import named_arrays, rebuild
+from proxfl.deploy.protocol.wire import BadMessage, Header, plain
+from proxfl.storage.files import whole
+
+SUFFIX = ".step"
+
+
+class Step(NamedTuple):
+    """What is left of one answered request."""
+
+    header: Header
+    request: bytes  # its digest
+    reply: bytes
+    state: Mapping[str, wire.Value]
+
+
+class Store:
+    """The steps of one site in one experiment."""
+
+    def __init__(self, folder: Path, experiment: bytes, site: str, generations: int = 2):
+        self.folder = private_folder(folder / experiment.hex() / wire.tag(site).hex())
+        self.site = site
+        self.generations = generations
+        for torn in self.folder.glob(f".*{SUFFIX}.*"):  # a write that a crash cut short
+            torn.unlink()
+
+    def steps(self) -> list[int]:
+        """The steps on disk, oldest first."""
+        return sorted(int(path.stem) for path in self.folder.glob(f"*{SUFFIX}"))
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"{step:020d}{SUFFIX}"
+
+    def read(self, step: int) -> Step:
+        try:
+            frame = wire.decode(self.path(step).read_bytes(), finite=False)
+        except BadMessage as error:
+            raise BadMessage(
+                f"Site {self.site} cannot read its step {plain(step)}: {error}"
+            ) from error
+        request, reply = (array_bytes(frame.settings[name]) for name in ("request", "reply"))
+        return Step(frame.header, request, reply, frame.payload)
+
+    def answered(self, header: Header, request: bytes) -> bytes | None:
+        """The reply already given to this very request; None if its step is new."""
+        step, steps = header.step, self.steps()
+        if not steps or step > steps[-1]:
+            return None
+        if step not in steps:
+            raise BadMessage(
+                f"Step {plain(step)} is a replay: site {self.site} has since answered step "
+                f"{plain(steps[-1])}; resume, or start anew under another name."
+            )
+        past = self.read(step)
+        if past.request != wire.digest(request):
+            raise BadMessage(
+                f"Site {self.site} has answered step {plain(step)} when asked otherwise; "
+                "ask again under a new step."
+            )
+        return past.reply
+
+    def recall(self, header: Header, first: Any) -> Any:
+        """The state after the step the server counted last, or `first` if it counted none."""
+        if header.counted == wire.NEVER:
+            return first
+        if header.counted not in self.steps():
+            kept = ", ".join(str(plain(step)) for step in self.steps()) or "none"
+            asked = plain(header.counted)
+            raise BadMessage(
+                f"Site {self.site} has no state after step {asked} (it has {kept}); "
+                "its folder was lost, or the server resumed from an old checkpoint."
+            )
+        past = self.read(header.counted)
+        if (header.round, header.exchange) <= (past.header.round, past.header.exchange):
+            raise BadMessage(
+                f"Round {header.round}, exchange {header.exchange} cannot follow round "
+                f"{past.header.round}, exchange {past.header.exchange} at site {self.site}."
+            )
+        return rebuild(past.state, first, f"The state of site {self.site}")
+
+    def remember(self, header: Header, request: bytes, reply: bytes, state: Any) -> None:
+        """Put a step on the disk for good, and forget those no server can go back to."""
+        stored = {
+            "request": np.frombuffer(wire.digest(request), np.uint8),
+            "reply": np.frombuffer(reply, np.uint8),
+        }
+        data = wire.encode(header._replace(kind=wire.STATE), stored, named_arrays(state))
+        with whole(self.path(header.step)) as file:
+            file.write(data)
+        past = [step for step in self.steps() if step <= header.counted]
+        kept = {header.step, *past[-(self.generations - 1) :]}
+        for step in set(self.steps()) - kept:
+            self.path(step).unlink()
+
+
+def array_bytes(value: wire.Value) -> bytes:
+    return value.encode() if isinstance(value, str) else value.tobytes()

@@ -1,0 +1,40 @@
+"""Curves of runs: one metric against rounds, seconds or bytes; figures are returned, not shown."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from proxfl.report import plots
+from proxfl.engine.result import Result
+
+AXES = {
+    "round": "communication round",
+    "seconds": "seconds",
+    "bytes_up": "bytes sent by a client",
+    "bytes_down": "bytes received by a client",
+}
+
+
+def compare(
+    results: Mapping[str, Result], metric: str = "optimality", along: str = "round"
+) -> Figure:
+    """The same metric of several runs, by name, in one figure."""
+    figure, (axes,) = plots.panels(1)
+    positive = True
+    for i, (name, result) in enumerate(results.items()):
+        x, y = column(result, along), column(result, metric)
+        colour = plots.COLOURS[i % len(plots.COLOURS)]
+        axes.plot(x, y, color=colour, label=name, marker="." if len(x) < 20 else "")
+        positive &= bool((y[np.isfinite(y)] > 0).all())
+    named = len(results) > 1
+    label = AXES.get(along, along)
+    plots.label(axes, "", label, metric, log="y" if positive else "", legend=named)
+    return figure
+
+
+def column(result: Result, name: str) -> np.ndarray:
+    if name not in result.history:
+        known = ", ".join(result.history)
+        raise ValueError(f"there is no metric {name!r} in the history; it has {known}.")
+    return result.history[name]

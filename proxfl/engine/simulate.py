@@ -1,0 +1,197 @@
+"""Simulate a federation in one process: vmap over clients, loop over rounds, one compiled program.
+
+The number of rounds, how often to observe, every step size and every regularisation weight are
+data to that program, so changing them compiles nothing.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from proxfl.engine.checks import check
+from proxfl.core import Algorithm
+from proxfl.engine.blocks import message_bytes, messages
+from proxfl.engine.measure import Nonzeros, ObjectiveValue, Observer, Snapshot, optimality
+from proxfl.points import as_point, dtype
+from proxfl.precision import precision
+from proxfl.problem.shards import Problem, Shard, shards_of
+from proxfl.console.progress import Report
+from proxfl.console.progress import progress as show_progress
+from proxfl.engine.result import DivergenceError, Recorder, Result
+from proxfl.rounds import Run, finite, one_round, start, unseen
+from proxfl.engine.smoothness import advice
+
+SLOTS = 64  # observations one call of the compiled program can hold
+CALL_SECONDS = 0.5  # how long one such call should take, so that progress and Ctrl-C stay alive
+
+
+def simulate(
+    algorithm: Algorithm,
+    problem: Problem,
+    sites: Shard | Sequence[Any],
+    *,
+    rounds: int,
+    weights: str | Sequence[float] = "uniform",
+    run: Run | None = None,
+    seed: int = 0,
+    every: int | None = None,
+    observe: Mapping[str, Observer] | None = None,
+    until: Mapping[str, float] | None = None,
+    cohort: int | None = None,
+    block: int | None = None,
+    progress: bool = True,
+) -> Result:
+    """Run `rounds` rounds, from the start or from where `run` stands.
+
+    `observe` names the metrics recorded every `every` rounds; `until` stops the run once all the
+    named metrics are at or below their bounds; `cohort` draws that many clients per round; `block`
+    bounds memory by working on that many clients at a time. The precision is that of `x0`.
+    """
+    x0 = as_point(problem.x0)
+    with precision(dtype(x0)):
+        problem = jax.tree.map(jnp.asarray, Problem(problem.g, x0, problem.loss, problem.batch))
+        shards = sites if isinstance(sites, Shard) else shards_of(sites, weights, dtype(x0))
+        check(algorithm, problem, shards, rounds=rounds, cohort=cohort)
+        if observe is None:
+            observe = {
+                "objective": ObjectiveValue(),
+                "optimality": optimality(problem, shards, block=block),
+                "nonzeros": Nonzeros(),
+            }
+        recorder = Recorder()
+        if run is None:
+            run = start(algorithm, problem, shards, seed)
+            recorder.add(first_look(algorithm, problem, shards, run, observe, block))
+        else:
+            run = Run(*jax.tree.map(jnp.copy, run))  # the compiled program consumes its argument
+        step = partial(compiled, algorithm, problem, shards, cohort=cohort, block=block)
+        every = every or max(1, rounds // 100)
+        with show_progress(type(algorithm).__name__, rounds, progress) as report:
+            run, met = drive(step, run, observe, until or {}, rounds, every, recorder, report)
+        traced = messages(algorithm, problem, shards)
+        up = message_bytes([exchange.up for exchange in traced])
+        down = message_bytes([exchange.down for exchange in traced])
+        model = jax.tree.map(np.asarray, algorithm.output(problem.g, run.server))
+        result = Result(
+            model,
+            recorder.history(up, down),
+            run,
+            algorithm,
+            met,
+            up,
+            down,
+            recorder.compile_seconds,
+        )
+        if not bool(finite(run)):
+            raise DivergenceError.of(result, advice(algorithm, problem, shards, block))
+        return result
+
+
+def look(algorithm, problem, shards, run, info, observe, block) -> dict[str, Array]:
+    """Every observer's number, and the round it belongs to."""
+    x = algorithm.output(problem.g, run.server)
+    seen = Snapshot(problem, shards, x, algorithm, run.server, run.clients, info, block)
+    return {name: observer(seen) for name, observer in observe.items()} | {"round": run.round}
+
+
+@partial(jax.jit, static_argnames="block")
+def first_look(algorithm, problem, shards, run, observe, block) -> dict[str, Array]:
+    info = unseen(algorithm, problem, shards, run)
+    return look(algorithm, problem, shards, run, info, observe, block)
+
+
+def advance(
+    algorithm: Algorithm,
+    problem: Problem,
+    shards: Shard,
+    run: Run,
+    observe: Mapping[str, Observer],
+    times: Any,
+    every: Any,
+    due: Any,
+    until: Mapping[str, Any],
+    cohort: int | None,
+    block: int | None,
+) -> tuple[Run, dict[str, Array], Array]:
+    """`times` times: `every` rounds, then, if `due`, an observation. Stops once met or not finite.
+
+    Observing may cost more than many rounds, so a call that only goes part of the way does not;
+    a run that is no longer finite is observed in any case.
+    """
+    step = partial(one_round, algorithm, problem, shards, cohort=cohort, block=block)
+    watch = partial(look, algorithm, problem, shards, observe=observe, block=block)
+    info = unseen(algorithm, problem, shards, run)
+    shapes = jax.eval_shape(watch, run, info)
+    log = jax.tree.map(lambda a: jnp.zeros((SLOTS, *a.shape), a.dtype), shapes)
+    blank = lambda run, info: jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+
+    def rounds_left(carry):
+        run, _, k = carry
+        return (k < every) & finite(run)
+
+    def next_round(carry):
+        run, _, k = carry
+        return *step(run), k + 1
+
+    def observations_left(carry):
+        run, _, _, i, met = carry
+        return (i < times) & ~met & finite(run)
+
+    def next_observation(carry):
+        run, info, log, i, _ = carry
+        run, info, _ = jax.lax.while_loop(rounds_left, next_round, (run, info, 0))
+        now = due | ~finite(run)
+        seen = jax.lax.cond(now, watch, blank, run, info)
+        log = jax.tree.map(lambda column, value: column.at[i].set(value), log, seen)
+        met = [seen[name] <= bound for name, bound in until.items()]
+        return run, info, log, i + 1, now & jnp.all(jnp.array(met)) if met else jnp.array(False)
+
+    carry = run, info, log, jnp.array(0), jnp.array(False)
+    run, _, log, i, _ = jax.lax.while_loop(observations_left, next_observation, carry)
+    return run, log, i
+
+
+compiled = jax.jit(advance, static_argnames=("cohort", "block"), donate_argnames="run")
+
+
+def drive(
+    step: Callable[..., tuple[Run, dict[str, Array], Array]],
+    run: Run,
+    observe: Mapping[str, Observer],
+    until: Mapping[str, float],
+    rounds: int,
+    every: int,
+    recorder: Recorder,
+    report: Report,
+) -> tuple[Run, bool]:
+    """Call the compiled program until the rounds are done, the goal is met or the run blows up."""
+    begun = time.monotonic()
+    run, _, _ = step(run, observe, 0, every, True, until)  # compiles, runs no round
+    first = int(run.round)
+    recorder.compile_seconds = time.monotonic() - begun
+    pace, done, met = 1.0, 0, False  # pace: the rounds that fit into one call
+    while done < rounds and not met:
+        stride = min(every - done % every, rounds - done, max(1, int(pace)))
+        whole = stride == every
+        times = max(1, min(SLOTS, (rounds - done) // every, int(pace) // every)) if whole else 1
+        due = (done + stride) % every == 0 or done + stride == rounds
+        begun = time.monotonic()
+        run, log, i = step(run, observe, times, stride, due, until)
+        now, spent = int(run.round) - first, time.monotonic() - begun
+        log = {name: np.asarray(column)[: int(i)] for name, column in log.items()}
+        met = bool(until) and due and all(log[name][-1] <= bound for name, bound in until.items())
+        blown = not bool(finite(run))
+        seen = slice(None) if due or blown else slice(0)
+        recorder.add({name: column[seen] for name, column in log.items()}, spent)
+        pace = min(4 * max(pace, every), CALL_SECONDS * (now - done) / max(spent, 1e-9))
+        done = now
+        report(done)
+        if blown:
+            break
+    return run, met

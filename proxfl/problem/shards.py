@@ -1,0 +1,162 @@
+"""A problem is public; the data behind it are not.
+
+`Problem` is what the server and every client know: loss, regulariser, starting point, batch size.
+`Shard` is one client's examples; stacked on a leading axis, shards are a federation.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.sparse import issparse
+
+from proxfl import sparse
+from proxfl.problem.batches import draw
+from proxfl.core import Objective, Regulariser
+from proxfl.losses import Autodiff, Loss
+from proxfl.points import Point, dtype
+from proxfl.pytree import pytree, static
+from proxfl.problem.sparse import is_sparse
+
+
+class Shard(NamedTuple):
+    """One client's examples, padded to a common number of rows by repeating its first row.
+
+    Padding with real rows keeps any loss finite there; their weight in every sum is zero.
+    """
+
+    examples: Any
+    size: Int[Array, ""]
+    weight: Float[Array, ""]
+
+
+@pytree
+class Problem:
+    """Minimise the weighted mean over clients of their mean loss, plus g."""
+
+    g: Regulariser
+    x0: Point
+    loss: Loss | Callable[[Any, Any], Array] = static()
+    batch: int | None = static(default=None)
+
+    def objective(self, shard: Shard) -> Objective:
+        loss = self.loss if isinstance(self.loss, Loss) else Autodiff(self.loss)
+        examples, capacity = shard.examples, capacity_of(shard.examples)
+        kind = dtype(self.x0)
+        real = jnp.arange(capacity, dtype=shard.size.dtype) < shard.size
+        evenly = real.astype(kind) / shard.size.astype(kind)
+
+        def full_grad(x):
+            return loss.gradient(x, examples, evenly)
+
+        def value(x):
+            return evenly @ loss(x, examples)
+
+        def grad(x, key):
+            if self.batch is None:
+                return full_grad(x)
+            rows = draw(key, shard.size, self.batch, capacity)
+            batch = jax.tree.map(lambda a: a[rows], examples, is_leaf=is_sparse)
+            return loss.gradient(x, batch, jnp.full(self.batch, 1 / self.batch, kind))
+
+        return Objective(grad, full_grad, value)
+
+
+def capacity_of(examples: Any) -> int:
+    """The rows of one client's examples, padding included."""
+    return jax.tree.leaves(examples, is_leaf=is_sparse)[0].shape[0]
+
+
+def shards_of(
+    sites: Sequence[Any], weights: str | Sequence[float] = "uniform", dtype: Any = np.float64
+) -> Shard:
+    """Stack one pytree of arrays per client, rows first, into a federation.
+
+    Sparse matrices of SciPy's stay sparse.
+
+    Weights are `uniform` (1/n each, as in the paper), `samples` (by number of rows, which makes
+    the objective that of the pooled data), or one number per client.
+    """
+    sizes = [rows_of(site, i) for i, site in enumerate(sites)]
+    if not sizes:
+        raise ValueError("There are no clients: give at least one site.")
+    capacity = max(sizes)
+
+    def pad(*leaves):
+        if len({leaf.shape[1:] for leaf in leaves}) > 1:
+            shapes = sorted({str(leaf.shape[1:]) for leaf in leaves})
+            raise ValueError(
+                f"Clients disagree on the shape of an example: {' and '.join(shapes)}; "
+                "give every client the same features."
+            )
+        kind = dtype if leaves[0].dtype.kind == "f" else leaves[0].dtype
+        if issparse(leaves[0]):
+            return sparse.stack(leaves, capacity, kind)
+        stacked = np.empty((len(leaves), capacity, *leaves[0].shape[1:]), kind)
+        for row, leaf in zip(stacked, leaves, strict=True):
+            row[: len(leaf)] = leaf
+            row[len(leaf) :] = leaf[0]
+        return jnp.asarray(stacked)
+
+    examples = jax.tree.map(pad, *(jax.tree.map(as_array, site) for site in sites))
+    return Shard(
+        examples,
+        jnp.asarray(np.array(sizes, np.int32)),
+        jnp.asarray(client_weights(weights, sizes).astype(dtype)),
+    )
+
+
+def as_array(leaf: Any) -> Any:
+    return leaf if issparse(leaf) else np.asarray(leaf)
+
+
+def rows_of(site: Any, client: int) -> int:
+    """How many examples a site holds, once its arrays are seen to agree and to be finite."""
+    leaves = [as_array(leaf) for leaf in jax.tree.leaves(site)]
+    rows = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
+    if len(rows) != 1 or -1 in rows:
+        raise ValueError(
+            f"Client {client} has arrays of shapes {[leaf.shape for leaf in leaves]}; "
+            "they need one common first axis, a row per example."
+        )
+    if rows == {0}:
+        raise ValueError(f"Client {client} has no examples; leave it out or give it data.")
+    for leaf in leaves:
+        if leaf.dtype.kind not in "fiub":
+            raise ValueError(
+                f"Client {client} has an array of type {leaf.dtype}; encode it as numbers first."
+            )
+        if leaf.dtype.kind == "f" and (bad := first_bad_row(leaf)) is not None:
+            raise ValueError(
+                f"Client {client} has a value that is not finite, first in row {bad}; "
+                "clean or drop that row."
+            )
+    return rows.pop()
+
+
+def first_bad_row(leaf: Any) -> int | None:
+    """The first row with a value that is not finite."""
+    if issparse(leaf):
+        entries = leaf.tocoo()
+        rows = entries.row[~np.isfinite(entries.data)]
+    else:
+        rows = np.argwhere(~np.isfinite(leaf))[:, 0]
+    return int(rows.min()) if rows.size else None
+
+
+def client_weights(weights: str | Sequence[float], sizes: Sequence[int]) -> np.ndarray:
+    """Weights that sum to one."""
+    if isinstance(weights, str):
+        if weights not in ("uniform", "samples"):
+            raise ValueError(f"weights must be 'uniform' or 'samples', got {weights!r}.")
+        raw = np.ones(len(sizes)) if weights == "uniform" else np.array(sizes, float)
+    else:
+        raw = np.asarray(weights, float)
+        if raw.shape != (len(sizes),) or not np.isfinite(raw).all() or not (raw > 0).all():
+            raise ValueError(
+                f"weights must be {len(sizes)} positive numbers, one per client, got {weights!r}."
+            )
+    return raw / raw.sum()

@@ -1,0 +1,265 @@
+"""The folder of a path; it appears whole or not at all.
+
+path.csv            one line per weight: the model's size, loss and rounds, its scores
+coefficients.csv    one line per weight and coefficient that is not zero
+folds.csv           one line per fold and weight
+stability.csv       the share of folds that select each feature at each weight
+figures/            PNG and SVG
+report.html         all of it, to read
+model/              the chosen model, refitted on all rows, in the files of `proxfl train`
+path.json           what was run and chosen
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from proxfl.storage.files import whole_folder, write_text
+from proxfl.train import folder
+from proxfl.train.folds import Validation
+from proxfl.train.path import RegularisationPath
+from proxfl.report.path_figures import CHOICES, WORDS, figures, sizes
+from proxfl.train.train import Fit
+from proxfl.report import plots
+from proxfl.report.training import MOST_ROWS
+from proxfl.report.page import Page
+from proxfl.train.saved import count, size
+from proxfl.spec import describe
+
+SUMMARY, REPORT, CHOSEN = "path.json", "report.html", "model"
+
+
+class Found(NamedTuple):
+    """A path, its scores, and the model that a rule chose, refitted on all rows."""
+
+    path: RegularisationPath
+    validation: Validation
+    fit: Fit
+
+    @property
+    def rule(self) -> str:
+        return self.path.choice.rule
+
+    @property
+    def chosen(self) -> int:
+        return self.validation.chosen(self.rule)
+
+    @property
+    def at_the_end(self) -> bool:
+        """Whether a longer path may score better still."""
+        return self.validation.chosen("min") == len(self.path.weights) - 1
+
+
+def write(where: Path, found: Found, command: str) -> None:
+    drawn = figures(found.path, found.validation)
+    with whole_folder(where) as made:
+        for name, frame in frames(found).items():
+            write_text(made / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+        plots.save_figures(drawn, made / "figures")
+        report(found, drawn, command).write(made / REPORT)
+        folder.write(made / CHOSEN, found.fit, command)
+        folder.write_json(made / SUMMARY, summary(found, command))
+
+
+def frames(found: Found) -> dict[str, pd.DataFrame]:
+    path, validation = found.path, found.validation
+    return {
+        "path": along(path, validation),
+        "coefficients": coefficients(path),
+        "folds": pd.concat([fold_lines(path, validation, k) for k in range(len(validation.names))]),
+        "stability": stability(path, validation),
+    }
+
+
+def along(path: RegularisationPath, validation: Validation) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        "weight": path.weights,
+        "nonzeros": path.nonzeros,
+        "loss": path.loss,
+        "objective": path.objective,
+        "optimality": path.optimality,
+        "converged": path.converged,
+        "rounds": path.rounds,
+        "left_out_loss": validation.mean,
+        "left_out_error": validation.error,
+    }
+    if validation.accuracy is not None:
+        columns["left_out_accuracy"] = validation.accuracy
+    return pd.DataFrame(columns)
+
+
+def coefficients(path: RegularisationPath) -> pd.DataFrame:
+    lines = [
+        {"weight": weight} | entry
+        for weight, model in zip(path.weights, path.models, strict=True)
+        for entry in model.nonzeros()
+    ]
+    names = ["weight", "feature", *(["class"] if path.coef.ndim == 3 else []), "value"]
+    return pd.DataFrame(lines, columns=names)
+
+
+def stability(path: RegularisationPath, validation: Validation) -> pd.DataFrame:
+    shares, parts = validation.stability, validation.parts
+    return pd.DataFrame(
+        {
+            "weight": np.repeat(path.weights, len(parts)),
+            "part": np.tile(parts, len(path.weights)),
+            "share": shares.ravel(),
+        }
+    )
+
+
+def fold_lines(path: RegularisationPath, validation: Validation, k: int) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        "fold": validation.names[k],
+        "share": validation.shares[k],
+        "weight": path.weights,
+        "loss": validation.losses[k],
+    }
+    if validation.accuracies is not None:
+        columns["accuracy"] = validation.accuracies[k]
+    return pd.DataFrame(columns | {"rounds": validation.rounds[k]})
+
+
+def summary(found: Found, command: str) -> dict[str, Any]:
+    path, validation, index = found.path, found.validation, found.chosen
+    up, down = path.round_bytes
+    rounds = int(path.first_rounds + path.rounds.sum())
+    return {
+        "format": "proxfl path 1",
+        "command": command,
+        "config": path.spec_at(index).to_dict(),
+        "choice": asdict(path.choice),
+        "folds": list(validation.names),
+        "weight": float(path.weights[index]),
+        "weights": {rule: float(path.weights[validation.chosen(rule)]) for rule in CHOICES},
+        "largest_weight": float(path.weights[0]),
+        "left_out_loss": float(validation.mean[index]),
+        "left_out_error": float(validation.error[index]),
+        "left_out_accuracy": None
+        if validation.accuracy is None
+        else float(validation.accuracy[index]),
+        "nonzeros": int(path.nonzeros[index]),
+        "all_converged": bool(path.converged.all()),
+        "path_rounds": rounds,
+        "fold_rounds": int(validation.rounds.sum()),
+        "path_bytes_up": rounds * up,
+        "path_bytes_down": rounds * down,
+        "versions": folder.versions(),
+    }
+
+
+def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
+    path, told = found.path, summary(found, command)
+    title = f"{path.spec.target}: the {WORDS[path.key]} of a {path.spec.loss} model"
+    page = Page(title, lead(found))
+    page.section("What was asked")
+    page.code(describe(path.spec_at(found.chosen)))
+    page.text(
+        f"{count(len(path.weights), 'weight')}, from the smallest that leaves an empty model, "
+        f"{path.weights[0]:.4g}, down to {path.weights[-1]:.4g}. {WAYS[path.choice.by]} Scores are "
+        "mean losses, weighted as in the objective; errors are standard errors between folds."
+    )
+    page.section("What was chosen")
+    page.figure(drawn["cross-validation"], CAPTIONS["cross-validation"])
+    choices(page, found)
+    folds(page, found)
+    page.section("What the model holds")
+    page.figure(drawn["coefficients"], CAPTIONS["coefficients"])
+    page.figure(drawn["stability"], CAPTIONS["stability"])
+    chosen_parts(page, found)
+    page.section("What it cost")
+    page.facts(
+        {
+            "rounds of the path": f"{told['path_rounds']:,}",
+            "rounds of all folds": f"{told['fold_rounds']:,}",
+            "sent in the rounds of the path": f"{size(told['path_bytes_up'])} up, "
+            f"{size(told['path_bytes_down'])} down, all sites together",
+            "models within the tolerance": f"{int(path.converged.sum())} of {len(path.weights)}",
+        }
+    )
+    page.section("How to reproduce")
+    page.code(command)
+    page.facts(folder.versions() | {"seed": path.spec.seed})
+    return page
+
+
+WAYS = {
+    "rows": "Each site dealt its own rows to the folds.",
+    "sites": "Each site was left out once, and the others' model scored on its rows.",
+}
+CAPTIONS = {
+    "cross-validation": "The mean score of rows left out, with one standard error to either side. "
+    "Dotted: the least loss. Dashed: the largest weight within one standard error of it.",
+    "coefficients": "The models along the path, from the empty one on the left.",
+    "stability": "The share of folds that select each feature at each weight.",
+}
+
+
+def lead(found: Found) -> str:
+    path, index = found.path, found.chosen
+    rule = {"min": "the least loss", "1se": "the rule of one standard error"}[found.rule]
+    text = (
+        f"By {rule}, {path.key} = {path.weights[index]:.4g}: {path.nonzeros[index]} of "
+        f"{path.coef[0].size} coefficients are not zero."
+    )
+    if found.at_the_end:
+        text += " The loss is least at the end of the path; a smaller ratio would go on."
+    return text
+
+
+def choices(page: Page, found: Found) -> None:
+    accuracy = [] if found.validation.accuracy is None else ["accuracy"]
+    heads = ["rule", "weight", "size", "loss left out", "standard error", *accuracy]
+    page.table(heads, choice_rows(found))
+
+
+def choice_rows(found: Found) -> list[list[Any]]:
+    """What each rule would choose: the weight, the size of the model and its scores."""
+    path, validation, rows = found.path, found.validation, []
+    for rule, (_, words) in CHOICES.items():
+        i = validation.chosen(rule)
+        row = [words + (" (chosen)" if rule == found.rule else ""), float(path.weights[i])]
+        row += [int(sizes(path)[i]), float(validation.mean[i]), float(validation.error[i])]
+        row += [] if validation.accuracy is None else [float(validation.accuracy[i])]
+        rows.append(row)
+    return rows
+
+
+def folds(page: Page, found: Found) -> None:
+    validation, i = found.validation, found.chosen
+    columns: dict[str, Any] = {
+        "fold" if found.path.choice.by == "rows" else "site": validation.names,
+        "share of the objective": validation.shares.tolist(),
+        "loss left out": validation.losses[:, i].tolist(),
+    }
+    if validation.accuracies is not None:
+        columns["accuracy"] = validation.accuracies[:, i].tolist()
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    page.table(list(columns), rows, "Each fold at the chosen weight.")
+
+
+def chosen_parts(page: Page, found: Found) -> None:
+    """What the chosen model holds, and in how many folds."""
+    validation, spec = found.validation, found.path.spec
+    shares = dict(zip(validation.parts, validation.stability[found.chosen].tolist(), strict=True))
+    if found.path.key == "nuclear":
+        page.table(["part", "share of folds"], [[part, share] for part, share in shares.items()])
+        return
+    agreement = found.path.agreement
+    scale = dict(zip(agreement.features, agreement.scale, strict=True))
+    entries = [e | {"scaled": e["value"] * scale[e["feature"]]} for e in found.fit.model.nonzeros()]
+    key = "scaled" if spec.standardise else "value"
+    entries = sorted(entries, key=lambda entry: -abs(entry[key]))[:MOST_ROWS]
+    columns = {"feature": "feature", "class": "class", "value": "coefficient"}
+    columns |= {"scaled": "standardised"} if spec.standardise else {}
+    columns = {name: head for name, head in columns.items() if entries and name in entries[0]}
+    page.table(
+        [*columns.values(), "share of folds"],
+        [[*(entry[name] for name in columns), shares[entry["feature"]]] for entry in entries],
+        "The chosen model, refitted on all rows, the largest coefficients first; its own report "
+        "is model/report.html.",
+    )

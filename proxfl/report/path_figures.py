@@ -1,0 +1,174 @@
+"""Figures of a path: its coefficients, its scores, and how stable what it selects is."""
+
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from proxfl.train.folds import Validation, spread
+from proxfl.train.path import RegularisationPath
+from proxfl.report import plots
+from proxfl.report.training_figures import WIDTH, shorter
+
+NAMED = 6  # lines that get a colour and a name; the others are grey
+MOST_ROWS = 40  # of a heat map
+CHOICES = {"min": (":", "least loss"), "1se": ("--", "one standard error")}
+WORDS = {"l1": "l1 weight", "group_weight": "group weight", "nuclear": "nuclear weight"}
+
+
+def figures(path: RegularisationPath, validation: Validation) -> dict[str, Figure]:
+    with matplotlib.rc_context(plots.STYLE):
+        return {
+            "coefficients": coefficients(path, validation),
+            "cross-validation": scores(path, validation),
+            "stability": stability(path, validation),
+        }
+
+
+def penalised(path: RegularisationPath) -> np.ndarray:
+    """Coefficients as the penalty of a path sees them: of standardised features, if so asked."""
+    scale = np.array(path.agreement.scale) if path.spec.standardise else np.ones(1)
+    return path.coef * scale.reshape(-1, *[1] * (path.coef.ndim - 2))
+
+
+def singular_values(path: RegularisationPath) -> np.ndarray:
+    return np.linalg.svd(penalised(path), compute_uv=False)
+
+
+def curves(path: RegularisationPath) -> tuple[np.ndarray, list[str], str]:
+    """One column per line of the first figure, their names, and what they are."""
+    if path.key == "nuclear":
+        values = singular_values(path)
+        values = np.where(values > 1e-10 * values.max(), values, 0.0)
+        return values, [f"direction {k + 1}" for k in range(values.shape[1])], "singular value"
+    values, what = path.coef, "coefficient"
+    if values.ndim == 3:
+        values, what = np.linalg.norm(values, axis=2), "norm over classes"
+    scale = np.array(path.agreement.scale)
+    if (scale != 1).any():
+        centred = path.spec.intercept or path.spec.standardise
+        unit = "standard deviation" if centred else "root mean square"
+        values, what = values * scale, f"{what}, per {unit}"
+    return values, list(path.agreement.features), what
+
+
+def coefficients(path: RegularisationPath, validation: Validation) -> Figure:
+    figure, (axes,) = plots.panels(1, width=WIDTH, height=4.2)
+    values, names, what = curves(path)
+    size = np.abs(values)
+    # The names go to the curves that matter most where the loss is least.
+    order = np.lexsort((-size.max(axis=0), -size[validation.chosen("min")]))
+    order = [j for j in order if values[:, j].any()]
+    for j in order[NAMED:]:
+        axes.plot(path.weights, entered(values[:, j]), color="0.75", linewidth=0.8, zorder=1)
+    for i, j in enumerate(order[:NAMED]):
+        style = {"color": plots.COLOURS[1 + i], "label": shorter(names[j])}
+        axes.plot(path.weights, entered(values[:, j]), **style, zorder=2)
+    axes.axhline(0, color=plots.COLOURS[0], linewidth=0.8, zorder=0)
+    mark_choices(axes, path, validation)
+    weight_axis(axes, path)
+    axes.set(ylabel=what)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def entered(curve: np.ndarray) -> np.ndarray:
+    """The curve without its zeros, but for the last before it enters and the first after it left.
+
+    Else all curves lie on one another along the axis, and one hides the rest.
+    """
+    inside = curve != 0
+    before, after = np.append(inside[1:], False), np.append(False, inside[:-1])
+    return np.where(inside | before | after, curve, np.nan)
+
+
+def scores(path: RegularisationPath, validation: Validation) -> Figure:
+    shown = {"mean loss of rows left out": validation.losses}
+    if validation.accuracies is not None:
+        shown["accuracy on rows left out"] = validation.accuracies
+    figure, axes = plots.panels(1, width=WIDTH, height=3.2, rows=len(shown))
+    each = [axes[0]] if len(shown) == 1 else list(axes[:, 0])
+    for where, (what, values) in zip(each, shown.items(), strict=True):
+        band(where, path, validation, values)
+        mark_choices(where, path, validation)
+        weight_axis(where, path)
+        where.set(ylabel=what)
+    size_axis(each[0], path)
+    lines, names = each[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=2 if len(names) % 2 == 0 else 3)
+    return figure
+
+
+def band(axes: Any, path: RegularisationPath, validation: Validation, values: np.ndarray) -> None:
+    """The mean over folds with one standard error to either side; whole sites also one by one."""
+    shares, colour = validation.shares, plots.COLOURS[1]
+    mean, error = shares @ values, spread(shares, values)
+    if path.choice.by == "sites":
+        lines = axes.plot(path.weights, values.T, color="0.75", linewidth=0.8, zorder=1)
+        lines[0].set_label("each site")
+    axes.fill_between(path.weights, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
+    axes.plot(path.weights, mean, color=colour, marker=".", markersize=4, label="mean")
+
+
+def stability(path: RegularisationPath, validation: Validation) -> Figure:
+    """Parts by weights; those selected most, over all weights, on top."""
+    shares = validation.stability
+    order = np.argsort(-shares.sum(axis=0), kind="stable")
+    order = [j for j in order if shares[:, j].any()][:MOST_ROWS]
+    figure, (axes,) = plots.panels(1, width=WIDTH, height=1.4 + 0.19 * max(len(order), 3))
+    edges = np.sqrt(path.weights[1:] * path.weights[:-1])
+    first, last = path.weights[0] ** 2 / edges[0], path.weights[-1] ** 2 / edges[-1]
+    edges = np.concatenate([[first], edges, [last]])
+    mesh = axes.pcolormesh(
+        edges, np.arange(len(order) + 1), shares[:, order].T, cmap="Blues", vmin=0, vmax=1
+    )
+    axes.set_yticks(np.arange(len(order)) + 0.5, [shorter(validation.parts[j]) for j in order])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(False)
+    mark_choices(axes, path, validation, colour=plots.COLOURS[2])
+    weight_axis(axes, path)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(max(len(order), 1), 0)
+    figure.colorbar(mesh, ax=axes, label="share of folds", pad=0.02)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def mark_choices(
+    axes: Any,
+    path: RegularisationPath,
+    validation: Validation,
+    colour: str = plots.COLOURS[0],
+) -> None:
+    marks: dict[int, tuple[str, str]] = {}
+    for rule, (style, name) in CHOICES.items():
+        at = validation.chosen(rule)
+        marks[at] = (style, f"{marks[at][1]} and {name}" if at in marks else name)
+    for at, (style, name) in marks.items():
+        weight = path.weights[at]
+        axes.axvline(weight, color=colour, linestyle=style, linewidth=1, label=name, zorder=3)
+
+
+def weight_axis(axes: Any, path: RegularisationPath) -> None:
+    """Weights from large to small, as the path is walked."""
+    axes.set_xscale("log")
+    axes.set(xlabel=WORDS[path.key])
+    margin = (path.weights[0] / path.weights[-1]) ** 0.02
+    axes.set_xlim(path.weights[0] * margin, path.weights[-1] / margin)
+
+
+def size_axis(axes: Any, path: RegularisationPath) -> None:
+    """The size of the model at a few weights, above the axes."""
+    top, shown = axes.secondary_xaxis("top"), np.linspace(0, len(path.weights) - 1, 6).astype(int)
+    top.set_xticks(path.weights[shown], sizes(path)[shown], minor=False)
+    top.set_xticks([], minor=True)
+    top.set_xlabel("directions" if path.key == "nuclear" else "coefficients that are not zero")
+
+
+def sizes(path: RegularisationPath) -> np.ndarray:
+    """What a model holds: coefficients that are not zero, or directions of a low-rank one."""
+    if path.key != "nuclear":
+        return path.nonzeros
+    values = singular_values(path)
+    return (values > 1e-10 * np.maximum(values[:, :1], np.finfo(float).tiny)).sum(axis=1)

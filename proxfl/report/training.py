@@ -1,0 +1,252 @@
+"""The report of one training run, from what its folder tells."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from proxfl.report.deployment import deployment
+from proxfl.report.training_figures import bars, objective_figure, optimality_figure
+from proxfl.report.page import Page
+from proxfl.train.saved import Told, count, scales, size, unit_of
+from proxfl.spec import FIELDS, Spec, describe
+
+MOST_ROWS = 500  # of a table; model.json has the rest
+
+
+def page(told: Told) -> Page:
+    model, sites = told.model, told.manifest["sites"]
+    title = f"{model['target']}: a {told.spec.loss} model from {count(sites, 'site')}"
+    made = Page(title, lead(told))
+    for heading, fill in SECTIONS.items():
+        if heading == DEPLOYED and "deployment" not in told.manifest:
+            continue
+        made.section(heading)
+        fill(made, told)
+    return made
+
+
+def lead(told: Told) -> str:
+    """The result in two sentences."""
+    nonzero, all_ = len(told.model["nonzeros"]), np.size(told.model["coef"])
+    return f"{verdict(told.model['certificate'])} {nonzero} of {all_} coefficients are not zero."
+
+
+def verdict(certificate: Mapping[str, Any]) -> str:
+    rounds, tolerance = count(certificate["rounds"], "round"), certificate["tolerance"]
+    found = f"optimality {certificate['optimality']:.2g}"
+    if certificate["converged"]:
+        return f"Converged after {rounds}: {found} is within the tolerance {tolerance:.2g}."
+    return f"Not converged after {rounds}: {found} is above the tolerance {tolerance:.2g}."
+
+
+def asked(made: Page, told: Told) -> None:
+    spec = told.spec
+    made.text(in_words(spec))
+    made.code(describe(spec))
+    chosen = {"local steps": spec.local_steps, "rows per step": spec.batch or "all"}
+    chosen |= {"sites per round": spec.cohort or "all", "eta": spec.eta or "found on the way"}
+    made.facts({"method": spec.algorithm, **chosen, "rounds at most": f"{spec.rounds:,}"})
+
+
+def in_words(spec: Spec) -> str:
+    """The objective as one sentence, in the words that explain the options."""
+    meaning = lambda key: FIELDS[key].metadata["meaning"]
+    weights = [key for key in ("l1", "group_weight", "nuclear", "l2") if getattr(spec, key)]
+    terms = [
+        f"{getattr(spec, key):g} times {meaning(key).split('the weight of ')[1]}" for key in weights
+    ]
+    over = "weighted by their rows" if spec.weights == "samples" else "all sites weighing the same"
+    text = f"Minimise the mean {spec.loss} loss per row over all sites, {over}"
+    text += f", plus {', plus '.join(terms)}" if terms else ", without a penalty"
+    limits = ["not negative"] if spec.nonneg else []
+    limits += [f"between {spec.box[0]:g} and {spec.box[1]:g}"] if spec.box else []
+    limits += [f"not negative and of sum {spec.simplex:g}"] if spec.simplex else []
+    text += f"; coefficients must be {' and '.join(limits)}" if limits else ""
+    return f"{text}. The target is {spec.target}."
+
+
+def found(made: Page, told: Told) -> None:
+    model, coef = told.model, np.array(told.model["coef"])
+    if not model["nonzeros"]:
+        made.text("All coefficients are zero: a smaller penalty would let some in.")
+    elif coef.ndim == 1:
+        if len(model["nonzeros"]) > 1:
+            made.figure(bars(told), "The largest coefficients." + scaled_note(told))
+        single(made, told)
+    else:
+        by_class(made, told)
+    names = [str(label) for label in model["classes"]] if coef.ndim > 1 else [""]
+    values = np.atleast_1d(model["intercept"]).tolist()
+    if told.spec.intercept:
+        pairs = zip(names, values, strict=True)
+        made.facts({f"intercept {name}".strip(): f"{value:.6g}" for name, value in pairs})
+    if told.spec.loss == "logistic":
+        made.text(f"A positive score speaks for {model['target']} = {model['classes'][1]}.")
+
+
+def scaled_note(told: Told) -> str:
+    return " For standardised features." if told.spec.standardise else ""
+
+
+def single(made: Page, told: Told) -> None:
+    scale, entries = scales(told), told.model["nonzeros"]
+    rows = [[e["feature"], e["value"], e["value"] * scale[e["feature"]]] for e in entries]
+    rows = sorted(rows, key=lambda row: -abs(row[2]))[:MOST_ROWS]
+    columns = ["feature", "coefficient", "standardised"]
+    shown = 3 if told.spec.standardise else 2
+    made.table(columns[:shown], [row[:shown] for row in rows], caption(len(entries)))
+
+
+def by_class(made: Page, told: Told) -> None:
+    """One row per feature that is in the model, one column per class."""
+    model, coef = told.model, np.array(told.model["coef"])
+    order = [j for j in np.argsort(-np.abs(coef).max(axis=1), kind="stable") if coef[j].any()]
+    rows = [[model["features"][j], *coef[j].tolist()] for j in order[:MOST_ROWS]]
+    made.table(["feature", *map(str, model["classes"])], rows, caption(len(order)))
+
+
+def caption(rows: int) -> str:
+    shown = "The largest first."
+    return shown if rows <= MOST_ROWS else f"{shown} {rows - MOST_ROWS} more are in model.json."
+
+
+def certificate(made: Page, told: Told) -> None:
+    held = told.model["certificate"]
+    gap = held["duality_gap"]
+    made.text(verdict(held))
+    made.facts(
+        {
+            "objective": f"{held['objective']:.12g}",
+            "distance": f"{held['distance']:.3g}: how far the negative gradient of the loss is "
+            "from the subdifferential of the penalty, in float64 from the full gradients of all "
+            "sites; 0 exactly at a solution",
+            "optimality": f"{held['optimality']:.3g}: the same, relative to the gradient's length "
+            "at the start",
+            "tolerance": f"{held['tolerance']:.3g}",
+            "duality gap": "not known for this penalty"
+            if gap is None
+            else f"{gap:.3g}: the objective is at most this much above the least possible",
+        }
+    )
+
+
+def convergence(made: Page, told: Told) -> None:
+    made.figure(
+        optimality_figure(told, told.series("round"), "round"),
+        "Optimality after each round; the dashed line is the tolerance." + uncounted_note(told),
+    )
+    made.figure(
+        objective_figure(told),
+        "The objective above its final value." + uncounted_note(told),
+    )
+
+
+def uncounted_note(told: Told) -> str:
+    missed = sum(not line["counted"] for line in told.history)
+    if not missed:
+        return ""
+    return (
+        f" Ticks at the bottom: {count(missed, 'round')} not counted, whose step was too long; "
+        "sites went back to the state before."
+    )
+
+
+def communication(made: Page, told: Told) -> None:
+    sites = len(told.manifest["sites"])
+    each = (told.series("bytes_up") + told.series("bytes_down")) / sites
+    unit, scale = unit_of(float(each[-1]))
+    made.figure(
+        optimality_figure(told, each / scale, f"{unit} per site, up and down"),
+        "What optimality cost in communication.",
+    )
+    rows = [
+        [LEDGER[kind], t["exchanges"], size(t["up"]), size(t["down"])]
+        for kind, t in told.manifest["ledger"].items()
+        if t["exchanges"]
+    ]
+    rows.append(["all", *total(told)])
+    made.table(
+        ["exchange", "times", "up", "down"],
+        rows,
+        f"Payload of all messages, {count(sites, 'site')} together; up is towards the server.",
+    )
+
+
+LEDGER = {
+    "agreement": "agreement on columns, classes and scaling",
+    "round": "rounds of training",
+    "curvature": "smoothness, one number up",
+    "evaluate": "losses and full gradients, for the certificate",
+    "excess": "balance of the slopes, for the duality gap",
+    "conjugate": "conjugates of the losses, for the duality gap",
+}
+
+
+def total(told: Told) -> list[Any]:
+    exchanges = sum(t["exchanges"] for t in told.manifest["ledger"].values())
+    return [exchanges, size(told.manifest["bytes_up"]), size(told.manifest["bytes_down"])]
+
+
+def site_table(made: Page, told: Told) -> None:
+    sites = told.manifest["sites"]
+    dropped = any(site["dropped"] for site in sites)
+    keys = ["name", "rows", *(["dropped"] if dropped else []), "weight", "loss"]
+    made.table(
+        ["site" if key == "name" else key for key in keys],
+        [[site[key] for key in keys] for site in sites],
+        "The loss is the mean over a site's rows, without the penalty.",
+    )
+
+
+def data(made: Page, told: Told) -> None:
+    agreement, spec = told.manifest["agreement"], told.spec
+    facts = {"rows": f"{sum(agreement['rows']):,}", "features": len(agreement["features"])}
+    if agreement["classes"]:
+        facts["classes"] = ", ".join(map(str, agreement["classes"]))
+    facts["missing values"] = {
+        "refuse": "none",
+        "drop": "their rows were dropped",
+        "mean": "filled with the mean over all sites",
+    }[spec.missing]
+    made.facts(facts)
+    if any(agreement["centre"]):
+        columns = zip(*(agreement[key] for key in ("features", "centre", "scale")), strict=True)
+        made.table(
+            ["feature", "mean", "standard deviation"],
+            [list(row) for row in columns][:MOST_ROWS],
+            "Over all sites, from each site's counts, means and sums of squares.",
+        )
+    made.text("No row of data is in this report, nor did any leave its site.")
+
+
+def again(made: Page, told: Told) -> None:
+    manifest = told.manifest
+    made.code(manifest["command"])
+    made.facts(
+        {
+            **{name: held for name, held in manifest["versions"].items()},
+            "seed": manifest["seed"],
+            "run": f"{manifest['date']}, {manifest['seconds']:.1f} s",
+        }
+    )
+    rows = [[site, name] for site, name in manifest["fingerprints"].items()]
+    made.table(
+        ["site", "SHA-256 of its data"],
+        rows,
+        "The same data, options and versions give the same model, bit for bit.",
+    )
+
+
+DEPLOYED = "Deployment"  # there for real sites only
+SECTIONS = {
+    "What was asked": asked,
+    "What was found": found,
+    "Certificate": certificate,
+    "Convergence": convergence,
+    "Communication": communication,
+    "Sites": site_table,
+    DEPLOYED: deployment,
+    "Data": data,
+    "How to reproduce": again,
+}

@@ -1,0 +1,112 @@
+"""Grid or random search over steps and penalty weight; tau and batch are looped."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from proxfl.algorithms import REGISTRY
+from proxfl.research.league.standings import draw_of
+from proxfl.precision import precision
+from proxfl.problem.shards import Problem
+from proxfl.research.shipped import Shipped
+from proxfl.prox import L1
+from proxfl.report import plots
+from proxfl.drawing.plots import Frame
+from proxfl.engine.sweep import sweep
+
+Span = tuple[float, float, int]
+
+
+class Ranges(NamedTuple):
+    """Where to look, each range logarithmic; `random` draws that many points instead of a grid."""
+
+    eta: Span
+    eta_g: Span
+    theta: Span | None
+    random: int | None
+
+    def points(self, seed: int = 0) -> list[dict[str, float]]:
+        spans = {"eta": self.eta, "eta_g": self.eta_g}
+        if self.theta is not None:
+            spans["theta"] = self.theta
+        if self.random is not None:
+            rng = np.random.default_rng(seed)
+            draws = {
+                name: np.exp(rng.uniform(np.log(low), np.log(high), self.random))
+                for name, (low, high, _) in spans.items()
+            }
+            return [{k: float(v[i]) for k, v in draws.items()} for i in range(self.random)]
+        axes = [np.geomspace(low, high, count) for low, high, count in spans.values()]
+        mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        return [dict(zip(spans, map(float, row), strict=True)) for row in mesh]
+
+
+def search(
+    problem: Callable[[int], Shipped],
+    algorithm: str,
+    ranges: Ranges,
+    *,
+    taus: Sequence[int],
+    batches: Sequence[int | None],
+    seeds: int,
+    rounds: int,
+) -> Frame:
+    """One row per point, tau, batch and seed: where it ended, and whether it diverged."""
+    method: Any = REGISTRY.get(algorithm)
+    if method is None or not {"eta", "eta_g", "tau"} <= set(method.__dataclass_fields__):
+        raise ValueError(f"{algorithm!r} is no method with eta, eta_g and tau; choose another.")
+    points, rows = ranges.points(), []
+    for seed in range(seeds):
+        draw = draw_of(problem(seed))
+        for tau in taus:
+            for batch in batches:
+                with precision(np.float64):
+                    given = [variant(draw.problem, point, batch) for point in points]
+                seen = sweep(
+                    [method(p["eta"], p["eta_g"], tau) for p in points],
+                    given,
+                    draw.shards,
+                    rounds=rounds,
+                    every=rounds,
+                    observe={k: draw.observe[k] for k in ("optimality", "objective", "nonzeros")},
+                    seeds=[seed] * len(points),
+                )
+                for k, point in enumerate(points):
+                    ends = {name: column[k, -1] for name, column in seen.history.items()}
+                    labels = {"tau": tau, "batch": batch or "all", "seed": seed}
+                    rows.append(point | labels | ends | {"diverged": bool(seen.diverged[k])})
+    return pd.DataFrame(rows)
+
+
+def variant(problem: Problem, point: dict[str, float], batch: int | None) -> Problem:
+    g = L1(point["theta"]) if "theta" in point else problem.g
+    return jax.tree.map(jnp.asarray, Problem(g, problem.x0, problem.loss, batch))
+
+
+def draw(frame: Frame) -> Figure:
+    """Final optimality over (eta, eta_g), a panel per tau; grey where runs diverged."""
+    taus = sorted(frame["tau"].unique())
+    figure, axes = plots.panels(len(taus), width=4.4, height=3.4)
+    shown = frame.replace([np.inf], np.nan)
+    for ax, tau in zip(axes, taus, strict=True):
+        part = shown[shown["tau"] == tau].groupby(["eta", "eta_g"])["optimality"].median()
+        part = part.reset_index()
+        ax.set_facecolor("0.85")
+        dots = ax.scatter(
+            part["eta"],
+            part["eta_g"],
+            c=part["optimality"].clip(1e-16, 1e2),
+            norm=LogNorm(1e-16, 1e2),
+            cmap="viridis",
+            marker="s",
+            s=90,
+        )
+        plots.label(ax, rf"$\tau$ = {tau}", r"$\eta$", r"$\eta_g$", log="xy", legend=False)
+        figure.colorbar(dots, ax=ax, label="final optimality (median)")
+    return figure

@@ -1,0 +1,199 @@
+"""What each part of Algorithm 1 is for: its inner prox, its decoupling, its message, its dials.
+
+One family of problems serves all: l1 least squares with known truth, clients whose features and
+coefficients differ, full gradients, steps in units of 1/L.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from proxfl.algorithms import AsPrinted, Coupled, Decoupled
+from proxfl.core import Algorithm
+from proxfl.data import Design, lasso
+from proxfl.losses import Squared
+from proxfl.engine.measure import DistanceTo, MeanCorrection, Observer
+from proxfl.precision import precision
+from proxfl.problem.shards import Problem, shards_of
+from proxfl.prox import L1
+from proxfl.report import plots
+from proxfl.drawing.plots import Frame
+from proxfl.research.reproduce.claims import Claim, verdict
+from proxfl.research.reproduce.traces import final, rounds_to, spread, trace
+from proxfl.engine.simulate import simulate
+
+THETA, TAU, ETA_G = 0.1, 10, 3.0
+
+
+class Setting(NamedTuple):
+    """One run: which study it belongs to, what varies, and the dials of the data."""
+
+    study: str
+    case: str
+    algorithm: Algorithm
+    clients: int = 10
+    shift: float = 1.0
+    single: bool = False
+    rounds: int = 3000
+
+
+def settings(L: float) -> Iterator[Setting]:
+    """All runs on a federation whose mean loss has smoothness L."""
+    eta = 0.5 / (L * ETA_G * TAU)
+    for inner in ("growing", "constant", "none"):
+        yield Setting("inner prox", inner, Decoupled(eta, ETA_G, TAU, inner))
+    yield Setting("decoupling", "decoupled", Decoupled(eta, ETA_G, TAU))
+    yield Setting("decoupling", "coupled", Coupled(eta, ETA_G, TAU))
+    for tau in (1, 2, 5, 10, 20):
+        step = 0.5 / (L * ETA_G * tau)
+        yield Setting("tau, same eta_round", f"tau = {tau}", Decoupled(step, ETA_G, tau))
+    for eta_g in (1.0, 3.0, 10.0, 30.0):
+        step = 0.5 / (L * eta_g * TAU)
+        yield Setting("eta_g, same eta_round", f"eta_g = {eta_g:g}", Decoupled(step, eta_g, TAU))
+    for clients in (2, 10, 50):
+        yield Setting("clients", f"n = {clients}", Decoupled(eta, ETA_G, TAU), clients=clients)
+    for shift in (0.0, 1.0, 3.0):
+        yield Setting("heterogeneity", f"shift {shift:g}", Decoupled(eta, ETA_G, TAU), shift=shift)
+    for method, name in ((AsPrinted, "z_hat, as printed"), (Decoupled, "summed gradients")):
+        run = Setting("float32 message", name, method(eta, ETA_G, TAU), single=True, rounds=10_000)
+        yield run
+
+
+def compute(quick: bool, report, folder: Path) -> Frame:
+    seeds, rows = (2 if quick else 10), []
+    for seed in range(seeds):
+        for setting in settings(federation(10, 1.0, seed)[1]):
+            made, L = federation(setting.clients, setting.shift, seed)
+            scale = federation(10, 1.0, seed)[1] / L  # the same multiple of this federation's 1/L
+            rows.append(one(setting, made, L, scale, seed))
+        report(seed + 1, seeds)
+    return pd.concat(rows, ignore_index=True)
+
+
+def federation(clients: int, shift: float, seed: int):
+    """The sites, and the smoothness of their mean loss."""
+    design = Design(clients=clients, rows=60, features=20, feature_shift=shift, coef_shift=shift)
+    made = lasso(design, nonzeros=5, seed=seed)
+    return made.sites, made.recipe["facts"]["lambda_max"]
+
+
+def one(setting: Setting, sites, L: float, scale: float, seed: int) -> Frame:
+    algorithm = setting.algorithm
+    algorithm = type(algorithm)(
+        **{**algorithm.__dict__, "eta": algorithm.eta * scale}  # type: ignore[attr-defined]
+    )
+    kind = np.float32 if setting.single else np.float64
+    exact = solution(sites, L)
+    with precision(kind):
+        shards = shards_of(sites, dtype=kind)
+        problem = Problem(g=L1(THETA), x0=jnp.zeros(20, kind), loss=Squared())
+        observe: dict[str, Observer] = {"distance": DistanceTo(jnp.asarray(exact, kind))}
+        if setting.study == "float32 message":
+            observe["mean_correction"] = MeanCorrection()
+    return trace(
+        algorithm,
+        problem,
+        shards,
+        rounds=setting.rounds,
+        every=setting.rounds // 100,
+        step=1 / L,
+        seed=0,
+        labels={"study": setting.study, "case": setting.case, "seed": seed},
+        observe=observe,
+    )
+
+
+def solution(sites, L: float) -> np.ndarray:
+    problem = Problem(g=L1(THETA), x0=np.zeros(20), loss=Squared())
+    return simulate(Decoupled(1 / L), problem, sites, rounds=4000, every=4000).model
+
+
+def draw(frame: Frame) -> dict[str, Figure]:
+    figures = {}
+    studies = list(frame.study.unique())
+    figure, axes = plots.panels(3, rows=(len(studies) + 2) // 3, width=3.8, height=2.9)
+    flat = axes.ravel()
+    for ax, study in zip(flat, studies, strict=False):
+        part = frame[frame.study == study]
+        measure = "distance" if study == "float32 message" else "optimality"
+        for i, case in enumerate(part.case.unique()):
+            rows = part[part.case == case]
+            plots.median_and_band(ax, rows, "round", measure, case, i, floor=1e-16)
+        name = "relative distance to x*" if measure == "distance" else "optimality"
+        plots.label(ax, study, "communication round", name)
+    for ax in flat[len(studies) :]:
+        ax.set_axis_off()
+    figures["ablation"] = figure
+    return figures
+
+
+def claims(frame: Frame) -> list[Claim]:
+    def ends(study, case, column="optimality"):
+        return final(frame[(frame.study == study) & (frame.case == case)], column)
+
+    growing = ends("inner prox", "growing")
+    constant, none = ends("inner prox", "constant"), ends("inner prox", "none")
+    naive = ends("decoupling", "coupled")
+    printed = ends("float32 message", "z_hat, as printed", "distance")
+    ours = ends("float32 message", "summed gradients", "distance")
+    taus = {
+        case: rounds_to(rows, 1e-6).median()
+        for case, rows in frame[frame.study == "tau, same eta_round"].groupby("case", sort=False)
+    }
+    mild, strong = ends("heterogeneity", "shift 0"), ends("heterogeneity", "shift 3")
+    return [
+        Claim(
+            "(t + 1) eta matters",
+            "Section 2.2, item 4; Appendix A.2",
+            "The parameter (t + 1) eta of the inner prox significantly improves performance.",
+            f"final optimality: growing {spread(growing)}, constant {spread(constant)}, none "
+            f"{spread(none)}; only the growing one keeps a stationary point where it is",
+            verdict(growing.max() < 1e-3 * min(constant.min(), none.min())),
+        ),
+        Claim(
+            "with n >= 2 it cannot stop at x*",
+            "Appendix A.2",
+            "For n >= 2 residual errors from non-smoothness prevent Algorithm 1 from converging to "
+            "x* and stopping there.",
+            f"full gradients, n = 10: final optimality {spread(growing)}; the optimum, with "
+            "c_i = grad f(x*) - grad f_i(x*), is a fixed point for every n and tau",
+            verdict(growing.median() > 1e-10),
+        ),
+        Claim(
+            "the naive coupled method fails",
+            "Section 2.2, item 1",
+            "If clients send post-proximal models the server cannot extract the mean gradient.",
+            f"final optimality: coupled {spread(naive)}, decoupled {spread(growing)}",
+            verdict(naive.min() > 1e3 * growing.max()),
+        ),
+        Claim(
+            "client drift is eliminated",
+            "Section 2.2, item 2",
+            "The correction eliminates client drift whatever the heterogeneity.",
+            f"final optimality at heterogeneity 0: {spread(mild)}, at 3: {spread(strong)}",
+            verdict(strong.max() < 1e-6, strong.median() < 1e-6),
+        ),
+        Claim(
+            "local steps save rounds",
+            "Section 4.1; Theorem 3.6",
+            "More local steps need fewer rounds.",
+            "median rounds to 1e-6 at the same eta_round: "
+            + ", ".join(f"{case}: {rounds:.0f}" for case, rounds in taus.items())
+            + "; Theorem 3.6's rate holds tau only inside eta_round, and so does the measurement",
+            verdict(min(taus.values()) < 0.7 * taus["tau = 1"]),
+        ),
+        Claim(
+            "one message suffices (single precision)",
+            "Algorithm 1, line 12",
+            "Clients send z_hat, and the corrections average to zero.",
+            f"float32, 10,000 rounds, relative distance to x*: z_hat {spread(printed)}, summed "
+            f"gradients {spread(ours)}; with z_hat nothing pulls a rounding error in the mean "
+            "correction back",
+            verdict(printed.max() < 1e-5, printed.median() < 1e-2),
+        ),
+    ]

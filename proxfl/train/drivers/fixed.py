@@ -1,0 +1,188 @@
+"""Any method of the registry with fixed steps: for comparison, batches and partial participation.
+
+Nothing adapts here. Steps that are not given are safe for the most curved site: eta eta_g tau is
+1/L, for a method with proximal subproblems gamma is 1/L and eta 1/(L + 1/gamma). Rounds do not tell
+the objective, so every few of them all sites are asked for their full gradients.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from proxfl.algorithms import REGISTRY
+from proxfl.core import Algorithm
+from proxfl.train.federation import Call, Federation
+from proxfl.train.drivers.driver import Driver, Record, Settings, curvatures, weighted_mean
+from proxfl.points import Point, norm
+from proxfl.problem.shards import Problem
+from proxfl.prox import OnLeaves, Zero
+from proxfl.spec import Spec
+from proxfl.tables import InputError
+
+EVERY = 10  # rounds between two certificates, which cost one more exchange
+
+
+class State(NamedTuple):
+    """Everything the server knows."""
+
+    algorithm: Any
+    server: Any
+    scale: Any
+    round: Any
+    counted: Any
+
+
+def applies(spec: Spec) -> bool:
+    """Whether a spec asks for what the adaptive solver cannot do."""
+    return spec.algorithm != "decoupled" or spec.batch is not None or spec.cohort is not None
+
+
+class Plain(Driver):
+    """A method as it is published, with the steps given or safe ones."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        problem: Problem,
+        weights: np.ndarray,
+        settings: Settings,
+        name: str = "decoupled",
+    ):
+        self.federation, self.problem = federation, problem
+        self.weights, self.settings, self.name = np.asarray(weights), settings, name
+
+    def begin(self) -> State:
+        x0 = self.problem.x0
+        algorithm = method(self.name, self.settings, *curvatures(self))
+        algorithm = jax.tree.map(lambda v: jnp.asarray(v, jnp.float64), algorithm)
+        server = jax.tree.map(jnp.asarray, algorithm.init(self.problem.g, x0)[0])
+        answers = self.federation.ask("evaluate", {"x": x0})
+        scale = norm(weighted_mean(self.federation, self.weights, answers, "gradient"))
+        return State(algorithm, server, scale, jnp.asarray(0), jnp.asarray(0))
+
+    def algorithm(self, state: State) -> Algorithm:
+        return state.algorithm
+
+    def model(self, state: State) -> Point:
+        return output(state.algorithm, self.problem.g, state.server)
+
+    def one_round(self, state: State) -> tuple[State, Record]:
+        algorithm, g, server = state.algorithm, self.problem.g, state.server
+        finished, counted = int(state.round), int(state.counted)
+        for e in range(len(algorithm.exchanges())):
+            down = broadcast(algorithm, g, server, e)
+            call = Call(step=counted + 1, counted=counted, round=finished, exchange=e)
+            answers = self.federation.visit(algorithm, call, down)
+            server, counted = receive(algorithm, g, server, answers.received, e), counted + 1
+        finished += 1
+        after = State(
+            algorithm=algorithm,
+            server=server,
+            scale=state.scale,
+            round=jnp.asarray(finished),
+            counted=jnp.asarray(counted),
+        )
+        eta, objective, optimality = step_of(algorithm), np.nan, np.nan
+        sound = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(server))
+        due = finished % EVERY == 0 or finished >= self.settings.rounds
+        if sound and due and not self.federation.away:  # a certificate needs everyone
+            objective, distance, _ = self.certify(self.model(after))
+            optimality = distance / (float(state.scale) or 1.0)
+            sound = np.isfinite(objective) and np.isfinite(distance)
+        if not sound:
+            raise InputError(
+                f"{self.name} diverged: after round {finished} its model is no longer finite; "
+                f"set an eta below {eta:.2g}."
+            )
+        return after, Record(finished, objective, optimality, eta, True)
+
+
+def step_of(algorithm: Any) -> float:
+    return float(algorithm.eta if hasattr(algorithm, "eta") else algorithm.step)
+
+
+@partial(jax.jit, static_argnames="e")
+def broadcast(algorithm, g, server, e):
+    return algorithm.exchanges()[e].broadcast(g, server)
+
+
+@partial(jax.jit, static_argnames="e")
+def receive(algorithm, g, server, received, e):
+    return algorithm.exchanges()[e].server(g, server, received)
+
+
+@jax.jit
+def output(algorithm, g, server):
+    return algorithm.output(g, server)
+
+
+def fields(name: str) -> dict[str, dataclasses.Field]:
+    kind: Any = REGISTRY[name]
+    return {field.name: field for field in dataclasses.fields(kind)}
+
+
+def method(name: str, settings: Settings, mean: float, largest: float) -> Algorithm:
+    """The method with the steps given, or safe ones for curvatures of this mean and maximum."""
+    takes, tau, eta_g = fields(name), settings.local_steps, settings.eta_g or 1.0
+    safe = 1 / (2 * largest) if "gamma" in takes else 1 / (largest * tau * eta_g)
+    values = {
+        "eta": safe if settings.eta is None else settings.eta,
+        "eta_g": eta_g,
+        "tau": tau,
+        "gamma": 1 / largest,
+        "step": 1 / mean if settings.eta is None else settings.eta,
+    }
+    return REGISTRY[name](**{key: value for key, value in values.items() if key in takes})
+
+
+STEPS = ("eta", "step", "gamma")
+
+
+def refuse_method(spec: Spec) -> None:
+    """Refuse, in a sentence, options that the method named does not take."""
+    name, takes = spec.algorithm, fields(spec.algorithm)
+    lacking = [
+        key
+        for key, field in takes.items()
+        if field.default is dataclasses.MISSING and key not in STEPS
+    ]
+    if lacking:
+        raise InputError(
+            f"algorithm {name!r} needs {', '.join(lacking)}, which no option gives; run it from "
+            "Python with proxfl.simulate, or use 'decoupled'."
+        )
+    if spec.local_steps > 1 and "tau" not in takes:
+        raise InputError(f"algorithm {name!r} takes one step a round; drop local_steps.")
+    if spec.eta_g is not None and "eta_g" not in takes:
+        raise InputError(f"algorithm {name!r} has no server step; drop eta_g.")
+    if spec.cohort is not None and method(name, Settings(), 1.0, 1.0).needs_everyone:
+        raise InputError(
+            f"algorithm {name!r} needs every site in every round; drop cohort, or use "
+            "'decoupled-partial'."
+        )
+
+
+def refuse_nonsense(spec: Spec, problem: Problem, rows: Sequence[int]) -> None:
+    """Refuse, in a sentence, what the method named cannot do or would ignore."""
+    refuse_method(spec)
+    name, g = spec.algorithm, problem.g
+    penalty = g.g if isinstance(g, OnLeaves) else g
+    if (
+        not isinstance(penalty, Zero)
+        and float(method(name, Settings(), 1.0, 1.0).longest_prox) == 0
+    ):
+        raise InputError(
+            f"algorithm {name!r} is for smooth objectives and would ignore the penalty; drop the "
+            "penalty, or use 'decoupled'."
+        )
+    if (spec.cohort or 1) > len(rows):
+        raise InputError(f"cohort must be at most the {len(rows)} sites, got {spec.cohort}.")
+    if (spec.batch or 1) > min(rows):
+        raise InputError(
+            f"batch must be at most the {min(rows)} rows of the smallest site, got {spec.batch}."
+        )

@@ -1,0 +1,108 @@
+"""A federation inside one process: the sites' shards, stacked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from proxfl.core import Algorithm
+from proxfl.engine.blocks import message_bytes, round_key
+from proxfl.train.federation import Answers, Call, Federation
+from proxfl.problem.shards import Problem, Shard
+from proxfl.prox import Zero
+from proxfl.rounds import Run, ask_clients, choose, start
+from proxfl.train.tasks import TASKS
+
+
+class Traffic(NamedTuple):
+    """Exchanges of one kind, and the bytes they would have sent over a network, all sites."""
+
+    exchanges: int = 0
+    up: int = 0
+    down: int = 0
+
+
+class LocalFederation(Federation):
+    """Keeps every client's state by step, two generations deep, as real sites do.
+
+    With a `cohort`, that many clients are drawn for a round; the others keep their state.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        shards: Shard,
+        names: Sequence[str] | None = None,
+        seed: int = 0,
+        cohort: int | None = None,
+    ):
+        self.problem, self.shards, self.seed, self.cohort = problem, shards, seed, cohort
+        self.smooth = replace(problem, g=Zero())  # tasks need no g, and so compile once for all
+        count = shards.size.shape[0]
+        self.names = tuple(names or (f"site-{i}" for i in range(count)))
+        self.generations: dict[int, Any] = {}  # the step a state came from -> the state
+        self.ledger = {kind: Traffic() for kind in ("agreement", "round", *TASKS)}
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def bytes_up(self) -> int:
+        return sum(traffic.up for traffic in self.ledger.values())
+
+    @property
+    def bytes_down(self) -> int:
+        return sum(traffic.down for traffic in self.ledger.values())
+
+    def enter(self, kind: str, up: int, down: int) -> None:
+        """Write one exchange into the books."""
+        before = self.ledger[kind]
+        self.ledger[kind] = Traffic(before.exchanges + 1, before.up + up, before.down + down)
+
+    def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        answers = {}
+        for i, name in enumerate(self.names):
+            shard = jax.tree.map(lambda a, i=i: a[i], self.shards)
+            answers[name] = TASKS[task](self.smooth, shard, dict(payload))
+        up = sum(map(message_bytes, answers.values()))
+        self.enter(task, up, len(self.names) * message_bytes(payload))
+        return answers
+
+    def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
+        before, key = self.recall(algorithm, call.counted), jax.random.key(self.seed)
+        who = None
+        if self.cohort is not None:
+            who = choose(
+                Run(None, None, jnp.asarray(call.round), key), len(self.names), self.cohort
+            )
+        clients, received, info = exchange(
+            algorithm,
+            self.problem,
+            self.shards,
+            before,
+            down,
+            round_key(key, call.round, call.exchange),
+            who,
+            call.exchange,
+        )
+        self.generations = {call.counted: before, call.step: clients}
+        sites = self.names if who is None else tuple(self.names[i] for i in who.tolist())
+        # Uplinks have the shape of their mean, and the clients' own numbers travel with them.
+        up = len(sites) * message_bytes((received.mean, info))
+        self.enter("round", up, len(sites) * message_bytes(down))
+        return Answers(received, info, sites)
+
+    def recall(self, algorithm: Algorithm, counted: int) -> Any:
+        """The clients' states after the last step that was counted."""
+        if counted in self.generations:
+            return self.generations[counted]
+        return start(algorithm, self.problem, self.shards).clients
+
+
+@partial(jax.jit, static_argnames="exchange")
+def exchange(algorithm, problem, shards, clients, down, key, who, exchange):
+    return ask_clients(algorithm, problem, shards, clients, down, key, who, exchange, None)

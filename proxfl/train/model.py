@@ -1,0 +1,85 @@
+"""A fitted linear model in the units of the data, and what it predicts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from proxfl.train.agreement import Agreement
+from proxfl.points import Point, Tree
+from proxfl.tables.labels import Label
+
+
+@dataclass(frozen=True)
+class Model:
+    """Scores are A @ coef + intercept; zeros in `coef` are exact."""
+
+    loss: str
+    features: tuple[str, ...]
+    classes: tuple[Label, ...]
+    coef: np.ndarray  # [features] or [features, classes]
+    intercept: np.ndarray  # a number, or one per class
+
+    @classmethod
+    def of(cls, loss: str, agreement: Agreement, x: Point) -> "Model":
+        """Undo the scaling: the model for features as they are in the files."""
+        tree = isinstance(x, Tree)
+        coef = np.asarray(x.params.coef if tree else x)
+        scale, centre = np.asarray(agreement.scale), np.asarray(agreement.centre)
+        columns = (slice(None),) + (None,) * (coef.ndim - 1)
+        plain = coef / scale[columns]
+        shift = centre @ plain
+        intercept = np.asarray(x.params.intercept) - shift if tree else np.zeros(coef.shape[1:])
+        return cls(loss, agreement.features, agreement.classes, plain, np.asarray(intercept))
+
+    def scores(self, A: np.ndarray) -> np.ndarray:
+        return A @ self.coef + self.intercept
+
+    def predict(self, A: np.ndarray) -> np.ndarray:
+        """A class for a classifier, the mean for a regression."""
+        z = self.scores(A)
+        if self.loss == "logistic":
+            return np.asarray(self.classes)[(z > 0).astype(int)]
+        if self.loss == "softmax":
+            return np.asarray(self.classes)[z.argmax(axis=1)]
+        return np.exp(z) if self.loss == "poisson" else z
+
+    def probabilities(self, A: np.ndarray) -> np.ndarray | None:
+        """One column per class, for a classifier."""
+        z = self.scores(A)
+        if self.loss == "logistic":
+            z = np.stack([np.zeros_like(z), z], axis=1)
+        elif self.loss != "softmax":
+            return None
+        z = np.exp(z - z.max(axis=1, keepdims=True))
+        return z / z.sum(axis=1, keepdims=True)
+
+    def nonzeros(self) -> list[dict[str, Any]]:
+        """Every coefficient that is not exactly zero, the largest first."""
+        found = []
+        for where in zip(*np.nonzero(self.coef), strict=True):
+            entry: dict[str, Any] = {"feature": self.features[where[0]]}
+            if self.coef.ndim == 2:
+                entry["class"] = self.classes[where[1]]
+            found.append(entry | {"value": float(self.coef[where])})
+        return sorted(found, key=lambda entry: -abs(entry["value"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "features": list(self.features),
+            "classes": list(self.classes),
+            "coef": self.coef.tolist(),
+            "intercept": self.intercept.tolist(),
+            "nonzeros": self.nonzeros(),
+        }
+
+    @classmethod
+    def from_dict(cls, held: dict[str, Any]) -> "Model":
+        return cls(
+            held["loss"],
+            tuple(held["features"]),
+            tuple(held["classes"]),
+            np.array(held["coef"], float),
+            np.array(held["intercept"], float),
+        )

@@ -1,0 +1,158 @@
+"""The duality gap bounds how far an objective is from the least one, and closes at a solution."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from proxfl.conjugates import balance, balanced, conjugate, excess
+from proxfl.train import duality
+from proxfl.train.drivers.driver import Settings, solve
+from proxfl.train.local import LocalFederation
+from proxfl.train.drivers.adaptive import Solver
+from proxfl.losses import Coefficients, Huber, Logistic, Poisson, SigmoidLoss, Softmax, Squared
+from proxfl.points import Tree
+from proxfl.problem.shards import Problem, shards_of
+from proxfl.prox import (
+    L1,
+    Box,
+    GroupL2,
+    NonNegative,
+    Nuclear,
+    OnLeaves,
+    Ridge,
+    Simplex,
+    Zero,
+    together,
+)
+
+D, K = 4, 3
+SCALAR = [
+    (Logistic(), 1.0),
+    (Logistic(), -1.0),
+    (Squared(), 0.7),
+    (Huber(0.5), 0.7),
+    (Poisson(), 2.0),
+]
+
+
+@pytest.mark.parametrize(("loss", "y"), SCALAR, ids=repr)
+@pytest.mark.parametrize("z", [-1.5, 0.2, 2.0])
+def test_the_conjugate_is_the_largest_difference_to_a_line(loss, y, z):
+    u = 0.8 * loss.slope(jnp.asarray(z), jnp.asarray(y))
+    found = float(conjugate(loss, u, jnp.asarray(y)))
+    below = lambda z: float(loss.value(jnp.asarray(z), jnp.asarray(y)) - u * z)
+    least = minimize_scalar(below, bounds=(-30, 30), method="bounded", options={"xatol": 1e-10})
+    assert found == pytest.approx(-least.fun, abs=1e-8)
+
+
+def test_the_conjugate_of_softmax_meets_its_line_where_the_slope_is_taken():
+    z, y = jnp.array([0.3, -1.0, 0.5]), jnp.asarray(1)
+    u = Softmax().slope(z, y)
+    assert float(conjugate(Softmax(), u, y)) == pytest.approx(float(u @ z - Softmax().value(z, y)))
+
+
+def rows(loss, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(40, D)) + 0.3
+    if isinstance(loss, Softmax):
+        return A, np.argmax(A[:, :K] + rng.normal(size=(40, K)), axis=1).astype(np.int32)
+    z = A @ np.array([1.0, -1.0, 0, 0]) + rng.normal(size=40)
+    y = {Logistic: np.where(z > 0, 1.0, -1.0), Poisson: np.floor(np.exp(z.clip(-2, 2)))}
+    return A, y.get(type(loss), z)
+
+
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Squared(), Huber(0.5), Poisson(), Softmax()], ids=repr
+)
+def test_balanced_slopes_have_mean_zero_and_finite_conjugates(loss):
+    A, y = rows(loss)
+    z = A[:, :K] if isinstance(loss, Softmax) else A[:, 0]
+    y = jnp.asarray(y)
+    u = jax.vmap(loss.slope)(jnp.asarray(z), y)
+    mean = jnp.mean(jax.vmap(lambda u, y: excess(loss, u, y))(u, y), axis=0)
+    by = balance(loss, mean)
+    moved = jax.vmap(lambda u, y: balanced(loss, u, y, by))(u, y)
+    np.testing.assert_allclose(np.mean(moved, axis=0), 0, atol=1e-15)
+    assert np.isfinite(jax.vmap(lambda u, y: conjugate(loss, u, y))(moved, y)).all()
+    if isinstance(loss, Huber):
+        assert np.abs(moved).max() <= loss.delta
+
+
+def federation(loss, g, intercept=True):
+    A, y = rows(loss)
+    shape = (D, K) if isinstance(loss, Softmax) else (D,)
+    x0 = jnp.zeros(shape)
+    if intercept:
+        x0, g = Tree(Coefficients(x0, jnp.zeros(shape[1:]))), OnLeaves(g, ("coef",))
+    shards = shards_of([(A[:10], y[:10]), (A[10:], y[10:])], "samples")
+    problem = Problem(g, g.prox(x0, 1.0), loss)
+    return LocalFederation(problem, shards), np.asarray(shards.weight)
+
+
+LABELS = np.repeat(np.arange(D)[:, None], K, axis=1)
+KNOWN = {
+    "l1": (Logistic(), L1(np.array([0.05, 0.1, 0.05, 0.02])), True),
+    "l1 without intercept": (Huber(0.5), L1(0.05), False),
+    "elastic net": (Poisson(), Ridge(L1(0.05), 0.1), True),
+    "l1, x >= 0": (Squared(), together(L1(0.05), NonNegative()), True),
+    "box with a ridge": (Squared(), Ridge(Box(-0.2, 0.5), 0.1), True),
+    "simplex": (Squared(), Simplex(1.0), True),
+    "groups": (Softmax(), GroupL2.of(LABELS, 0.05), True),
+    "nuclear": (Softmax(), Nuclear(0.05), True),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_gap_is_above_the_excess_and_closes(name):
+    loss, g, intercept = KNOWN[name]
+    sites, weights = federation(loss, g, intercept)
+    driver = Solver(sites, sites.problem, weights, Settings(tol=1e-7, accelerate=False))
+    seen = []
+    best = solve(driver, watch=lambda state, records: seen.append(state.known.x))
+    gaps = []
+    for x in [*seen[:12:4], best.x]:
+        objective, _, _ = driver.certify(x)
+        gap = duality.duality_gap(sites, loss, g, weights, x, objective)
+        rounding = 1e-14 * abs(objective)
+        assert gap is not None and gap >= objective - best.objective - rounding >= -2 * rounding
+        gaps.append(gap)
+    assert best.converged and gaps[-1] <= 1e-4 * gaps[0]
+
+
+def test_the_conjugate_of_a_box_is_its_largest_product():
+    v = jnp.array([1.0, -2.0, 0.0, 3.0])
+    assert duality.conjugate(Box(-0.2, 0.5), v) == (1.0, pytest.approx(0.5 + 0.4 + 1.5))
+
+
+def test_units_change_the_coordinates_and_not_the_gap():
+    """Features divided by a unit, and the penalty on unit * coefficient: the same problem."""
+    loss, g = Squared(), L1(0.1)
+    unit = np.array([2.0, 0.5, 1.0, 4.0])
+    sites, weights = federation(loss, g)
+    A, y = rows(loss)
+    x = Tree(Coefficients(jnp.array([0.5, -0.3, 0.0, 0.1]), jnp.asarray(0.2)))
+    moved = Tree(Coefficients(x.params.coef / unit, x.params.intercept))
+    shards = shards_of([(A[:10] * unit, y[:10]), (A[10:] * unit, y[10:])], "samples")
+    scaled = LocalFederation(sites.problem, shards)
+    one = duality.duality_gap(sites, loss, g, weights, x, 1.0)
+    other = duality.duality_gap(scaled, loss, g, weights, moved, 1.0, unit)
+    assert one == pytest.approx(other, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "g"),
+    [(Squared(), Zero()), (Squared(), Box(0.0, np.inf)), (SigmoidLoss(), L1(0.1))],
+    ids=repr,
+)
+def test_where_no_bound_is_known_none_is_told(loss, g):
+    sites, weights = federation(Logistic() if isinstance(loss, SigmoidLoss) else loss, g)
+    assert duality.duality_gap(sites, loss, g, weights, sites.problem.x0, 1.0) is None
+
+
+def test_a_coefficient_without_a_penalty_leaves_no_bound():
+    g = L1(np.array([0.1, 0.0, 0.1, 0.1]))
+    sites, weights = federation(Squared(), g)
+    x = Tree(Coefficients(jnp.ones(D), jnp.zeros(())))
+    assert duality.duality_gap(sites, Squared(), g, weights, x, 1.0) is None
