@@ -7,7 +7,7 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 BENCH := .venv/.bench
 
-.PHONY: demo test soak check format bench bench-gpu docs clean
+.PHONY: demo test soak check format bench bench-gpu docs pages clean
 
 demo: $(BASE)
 	$(BIN)/proxfl demo --out out/demo
@@ -40,6 +40,13 @@ bench-gpu:
 
 docs: $(DOCS)
 	$(BIN)/mkdocs build --strict
+
+# What scripts write into docs/, to be committed; the sample's picture needs Chromium.
+pages: $(DEV)
+	$(BIN)/python docs/tools/cli_page.py
+	$(BIN)/python docs/tools/draw_algorithm.py
+	$(BIN)/python docs/tools/gallery.py
+	$(BIN)/python docs/tools/sample.py
 
 $(BASE): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

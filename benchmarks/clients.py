@@ -17,11 +17,11 @@ import numpy as np
 import proxfl as px
 from benchmarks.side import seconds
 from benchmarks.sparse import sites
+from proxfl.engine.round import simulated_round, start
 from proxfl.losses import Logistic
 from proxfl.precision import precision
-from proxfl.problem.shards import Shard
+from proxfl.problem import Shard
 from proxfl.prox import L1
-from proxfl.rounds import one_round, start
 
 COUNTS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 ROWS, FEATURES, ENTRIES, BLOCK = 20, 10_000, 50, 10
@@ -34,7 +34,7 @@ def curve(
     problem, algorithm = jax.tree.map(jnp.asarray, (problem, px.Decoupled(0.05, 1.0, 2)))
 
     def step(shards, run):
-        return one_round(algorithm, problem, shards, run, block=block)[0]
+        return simulated_round(algorithm, problem, shards, run, block=block)[0]
 
     advance, points = jax.jit(step, donate_argnums=1), []
     for count in counts:

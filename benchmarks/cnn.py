@@ -13,11 +13,11 @@ import numpy as np
 
 import proxfl as px
 from benchmarks.side import interleaved, seconds
-from proxfl.models import cnn
+from proxfl.engine.round import simulated_round, start
 from proxfl.points import Tree
-from proxfl.problem.shards import Shard
+from proxfl.problem import Shard
 from proxfl.prox import L1, OnLeaves
-from proxfl.rounds import one_round, start
+from proxfl.research import cnn
 
 ETA, ETA_G, TAU, THETA, BATCH = 0.005, 1.0, 5, 1e-4, 10
 
@@ -42,7 +42,7 @@ class Ours:
         self.run = start(algorithm, problem, shards)
 
         def rounds(run, count):
-            step = lambda _, run: one_round(algorithm, problem, shards, run)[0]
+            step = lambda _, run: simulated_round(algorithm, problem, shards, run)[0]
             return jax.lax.fori_loop(0, count, step, run)
 
         self.rounds = jax.jit(rounds, donate_argnums=0)

@@ -1,14 +1,13 @@
 """`python -m benchmarks.deploy`: where the seconds and bytes of a deployed round go.
 
-Three sites on this machine under TLS and keys: once as `proxfl federate` starts them, and once with
-Flower alone: its own executor and no gate before the SuperLink. Writes results/bench/deploy.json.
+Three sites on this machine under TLS and keys, as `proxfl federate` starts them. Writes
+results/bench/deploy.json.
 """
 
 import argparse
 import json
 import os
 import re
-import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -17,26 +16,24 @@ from typing import Any
 import numpy as np
 
 from benchmarks.side import machine
-from proxfl.cli.federated import init, join, serve
-from proxfl.cli.federated import run as running
-from proxfl.cli.federated.keeping import kept
+from proxfl.cli.commands.federate import init, join, serve
+from proxfl.cli.commands.federate import run as running
+from proxfl.cli.commands.federate.supervising import supervised
 from proxfl.cli.commands.federate.watching import follow
-from proxfl.cli.commands.train import on_sigterm
-from proxfl.deploy import launch
-from proxfl.deploy.ops.home import Home, read_json
+from proxfl.deploy.ops import launch
+from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.keys import make_site_keys
-from proxfl.deploy.ops.services import Keeper, Service, environment
+from proxfl.deploy.ops.stopping import stoppable
 from proxfl.storage.files import write_text
 from proxfl.train.folder import read
-from proxfl.spec import Spec
+from proxfl.train.spec import Spec
 
 SITES = ("north", "south", "west")
 ROUNDS, ROWS = 12, 50
 ANSWERED = re.compile(r"^(\S+ \S+) Site \w+ answered step (\d+) in ([\d.]+) s", re.MULTILINE)
 WHAT = "a round over three real sites on one machine, with TLS and keys"
 NOTES = (
-    f"Seconds are medians over {ROUNDS - 3} rounds; those of the app are Flower's mean over all "
-    "messages, in the first of which programs are compiled. Bytes are means over all messages. "
+    f"Seconds are medians over {ROUNDS - 3} rounds. Bytes are means over all messages. "
     "The load is that of the machine, which others used too."
 )
 PATH = Path("results/bench/deploy.json")
@@ -53,47 +50,29 @@ def write_data(folder: Path, dimension: int) -> list[Path]:
     return files
 
 
-def join_with_flower_alone(home: Home, site: str, data: Path, server: str) -> Keeper:
-    """Flower's own executor, which starts a process for every message."""
-    folder, key = home.site(site), home.site(site) / "keys" / f"{site}.key"
-    node = [launch.tool("flower-supernode"), "--superlink", server]
-    node += ["--node-config", f'site="{site}" folder="{folder}"']
-    node += ["--root-certificates", str(home.authority), "--auth-supernode-private-key", str(key)]
-    node += ["--host", "127.0.0.1", "--port", str(launch.free_port())]
-    worker = [sys.executable, "-m", "proxfl.deploy.site", str(folder), "--plan", str(home.folder)]
-    worker += ["--site", site, "--data", str(data)]
-    start = lambda: Service("supernode", node, folder, environment(folder / "flwr"))
-    return Keeper({"worker": lambda: launch.start_worker(folder, worker), "supernode": start})
-
-
-def measure(dimension: int, ours: bool) -> dict[str, Any]:
+def measure(dimension: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="proxfl-bench-") as made:
         files, home = write_data(Path(made) / "data", dimension), Home(Path(made) / "federation")
         spec = Spec(target="y", loss="logistic", l1=0.05, precondition=False, tol=1e-15)
         init.write(home.folder, "bench", list(SITES), spec)
-        port, keepers = launch.free_port(), []
-        with kept(keepers) as look:
-            keepers.append(serve.start(home, "127.0.0.1", port, secure=True))
-            straight = read_json(home.address, "")["inside"]
+        port, supervisors = launch.free_port(), []
+        with supervised(supervisors) as look:
+            supervisors.append(serve.start(home, "127.0.0.1", port, secure=True))
             for site, file in zip(SITES, files, strict=True):
                 public = make_site_keys(home.site(site) / "keys", site).public
                 write_text(home.public_keys / public.name, public.read_text())
                 launch.register(home.server, public, site)
-                if ours:
-                    keepers.append(join.start(home, site, file, f"127.0.0.1:{port}", True))
-                else:
-                    keepers.append(join_with_flower_alone(home, site, file, straight))
+                supervisors.append(join.start(home, site, file, f"127.0.0.1:{port}", True))
             parser = argparse.ArgumentParser()
-            running.told(parser)
-            out, told = home.folder / "results", parser.parse_args(["--rounds", str(ROUNDS)])
-            number = running.submit(home, running.order_of(home, out, told))
+            running.shared_arguments(parser)
+            out, given = home.folder / "results", parser.parse_args(["--rounds", str(ROUNDS)])
+            number = running.submit(home, running.options_of(home, out, given))
             assert follow(home, number, look)["state"] == "finished"
-            seen = launch.status(home.server, number)
-        logs = [(home.site(site) / "worker.log").read_text() for site in SITES]
-        return split(logs, seen, read(out).manifest["deployment"], dimension)
+        logs = [(home.site(site) / "site.log").read_text() for site in SITES]
+        return split(logs, read(out).manifest["deployment"], dimension)
 
 
-def split(logs: list[str], seen: Any, told: Any, dimension: int) -> dict[str, Any]:
+def split(logs: list[str], told: Any, dimension: int) -> dict[str, Any]:
     """Seconds of a round, after the first two, in which programs are compiled; bytes of all."""
     rounds, inside = [], []
     for log in logs:
@@ -110,11 +89,10 @@ def split(logs: list[str], seen: Any, told: Any, dimension: int) -> dict[str, An
         "parameters": dimension,
         "round s": float(np.median(rounds)),
         "worker s": float(np.median(inside)),
-        "app s": seen["compute-time"]["clientapp-seconds"] / exchanges,
         "payload up B": each("up", "payload"),
-        "message up B": each("up", "flower"),
+        "message up B": each("up", "wire"),
         "payload down B": each("down", "payload"),
-        "message down B": each("down", "flower"),
+        "message down B": each("down", "wire"),
         "load": os.getloadavg()[0],
     }
 
@@ -126,13 +104,8 @@ def longest_run(found: list[tuple[datetime, int, float]]) -> list[tuple[datetime
 
 
 def main() -> None:
-    arms = {"proxfl federate": True, "Flower alone": False}
-    with on_sigterm():
-        rows = [
-            {"by": name, **measure(dimension, ours)}
-            for name, ours in arms.items()
-            for dimension in (20, 20_000)
-        ]
+    with stoppable():
+        rows = [measure(dimension) for dimension in (20, 20_000)]
     found = {
         "command": "python -m benchmarks.deploy",
         "machine": machine(),

@@ -12,8 +12,15 @@ import numpy as np
 import proxfl as px
 from benchmarks.side import interleaved
 from proxfl.data import Scaling, synthetic
+from proxfl.engine.measure import (
+    Info,
+    LambdaTerm,
+    MeanCorrection,
+    Nonzeros,
+    ObjectiveValue,
+    optimality,
+)
 from proxfl.losses import Logistic
-from proxfl.engine.measure import Info, LambdaTerm, MeanCorrection, Nonzeros, ObjectiveValue, optimality
 from proxfl.precision import precision
 from proxfl.prox import L1
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import proxfl as px
 from benchmarks.clients import curve
 from proxfl.losses import Logistic
-from proxfl.problem.shards import Shard
+from proxfl.problem import Shard
 from proxfl.prox import L1
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)

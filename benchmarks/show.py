@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.run import OUT
+from proxfl.drawing import plots
 from proxfl.storage.files import write_text
-from proxfl.report import plots
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 

@@ -11,11 +11,11 @@ import numpy as np
 import proxfl as px
 from benchmarks.side import interleaved, seconds
 from proxfl.data import Scaling, synthetic
-from proxfl.losses import Logistic
 from proxfl.engine.measure import Nonzeros
+from proxfl.engine.sweep import sweep
+from proxfl.losses import Logistic
 from proxfl.precision import precision
 from proxfl.prox import L1
-from proxfl.engine.sweep import sweep
 
 
 def run(repeats: int = 3, rounds: int = 200) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""An Equinox network whose first layer drops the inputs that it does not need.
+"""An Equinox network that drops inputs.
 
-Whatever is not an array (the activation, say) is split off first and put back inside the loss.
+A group penalty on the first layer, `pip install equinox`. Whatever is not an array (the activation,
+say) is split off first and put back inside the loss.
 """
 
 import equinox as eqx

@@ -1,10 +1,14 @@
-"""Scikit-learn's way: the weight of an l1 penalty chosen by cross-validation over clients."""
+"""Scikit-learn's way.
+
+The weight of an l1 penalty, chosen by cross-validation in which no row leaves its client
+(`pip install 'proxfl[sklearn]'`).
+"""
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
+from proxfl.drawing import plots
 from proxfl.estimators import FederatedLogisticRegressionCV
-from proxfl.report import plots
 
 
 def main():

@@ -1,12 +1,16 @@
-"""Sparse logistic regression: Algorithm 1 against averaging methods, in one figure."""
+"""First steps.
+
+Sparse logistic regression over ten clients whose data differ: Algorithm 1 against averaging
+methods, which stall.
+"""
 
 import numpy as np
 
 import proxfl as px
 from proxfl.data import Design, logistic
+from proxfl.drawing.curves import compare
 from proxfl.losses import Logistic
 from proxfl.prox import L1
-from proxfl.drawing.curves import compare
 
 
 def main():
@@ -19,6 +23,8 @@ def main():
         name: px.simulate(method(**steps), problem, sites, rounds=400)
         for name, method in methods.items()
     }
+    for name, result in results.items():
+        print(f"{name}: optimality {result.history['optimality'][-1]:.1e} after 400 rounds")
     return compare(results, "optimality")
 
 

@@ -1,11 +1,14 @@
-"""Low-rank regression onto several outputs: the nuclear norm finds the rank of the truth."""
+"""A low-rank model.
+
+Regression onto several outputs at once: the nuclear norm finds the rank of the truth.
+"""
 
 import numpy as np
 
 import proxfl as px
 from proxfl.data import Design, low_rank
-from proxfl.losses import Squared
 from proxfl.engine.measure import ObjectiveValue, Rank
+from proxfl.losses import Squared
 from proxfl.prox import Nuclear
 
 
@@ -25,4 +28,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main().plot("rank").savefig("low_rank.png", dpi=150)

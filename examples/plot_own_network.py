@@ -1,6 +1,7 @@
-"""A small network with a sparse first layer, trained over clients that differ.
+"""A network with a sparse layer.
 
-Any pytree of parameters and any differentiable loss will do; the penalty acts on the leaves named.
+Trained over clients that differ. Any pytree of parameters and any differentiable loss will do; the
+penalty acts on the leaves named.
 """
 
 import jax.numpy as jnp
@@ -45,4 +46,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main().plot("objective").savefig("own_network.png", dpi=150)

@@ -26,23 +26,24 @@ from .algorithms import Quantised as Quantised
 from .algorithms import RandomK as RandomK
 from .algorithms import Scaffold as Scaffold
 from .algorithms import TopK as TopK
-from .checkpoint import load as load
-from .checkpoint import save as save
 from .core import Algorithm as Algorithm
 from .core import Objective as Objective
 from .core import Received as Received
 from .core import Regulariser as Regulariser
 from .core import Reply as Reply
-from .devices import spread as spread
-from .measure import optimality as optimality
+from .engine.devices import spread as spread
+from .engine.measure import optimality as optimality
+from .engine.result import DivergenceError as DivergenceError
+from .engine.result import Result as Result
+from .engine.round import Run as Run
+from .engine.round import start as start
+from .engine.simulate import simulate as simulate
+from .losses import SiteLoss as SiteLoss
 from .points import Tree as Tree
 from .problem import Problem as Problem
 from .problem import Shard as Shard
 from .problem import shards_of as shards_of
-from .result import DivergenceError as DivergenceError
-from .result import Result as Result
-from .rounds import Run as Run
-from .rounds import start as start
-from .simulation import simulate as simulate
+from .storage.checkpoint import load as load
+from .storage.checkpoint import save as save
 
 __version__: str

@@ -55,6 +55,18 @@ class Regulariser(abc.ABC):
         """The prox is single-valued for steps below this; infinite when g is convex."""
         return jnp.inf
 
+    @property
+    def is_sublinear(self) -> bool:
+        """Whether g is known to be a norm, or 0 on a convex cone, or a sum of such."""
+        return False
+
+    def conjugate(self, v: Point) -> Scalar | None:
+        """g*(v) = max_x <v, x> - g(x); None where no formula is known.
+
+        A sublinear g needs none: g*(v) is 0 where v is a subgradient at 0, else infinite.
+        """
+        return None
+
 
 class Reply(NamedTuple):
     """What a client hands back: its own next state, the uplink, and metrics only it can see."""
@@ -94,7 +106,20 @@ class Received(NamedTuple):
 
 
 class Algorithm(abc.ABC, Generic[S, C, D, U]):
-    """Fields are hyper-parameters (a pytree); methods are pure; `self` never changes."""
+    """Fields are hyper-parameters (a pytree); methods are pure; `self` never changes.
+
+    `needs_everyone` says whether the method is undefined when some clients sit a round out.
+    """
+
+    needs_everyone: Any  # a truth value, or a property that gives one
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "needs_everyone"):
+            raise TypeError(
+                f"{cls.__name__} does not say whether a round needs every client; set its "
+                "needs_everyone to True or False."
+            )
 
     @abc.abstractmethod
     def init(self, g: Regulariser, x0: Point) -> tuple[S, C]:
@@ -114,11 +139,6 @@ class Algorithm(abc.ABC, Generic[S, C, D, U]):
     @abc.abstractmethod
     def output(self, g: Regulariser, server: S) -> Point:
         """The model this method reports; every metric is evaluated here."""
-
-    @property
-    def needs_everyone(self) -> bool:
-        """Whether the method is undefined when some clients sit a round out."""
-        return False
 
     @property
     def longest_prox(self) -> Scalar:

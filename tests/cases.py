@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 import proxfl as px
-from proxfl.core import Algorithm
+from proxfl.core import Algorithm, expand
 from proxfl.losses import Logistic, Squared
 from proxfl.prox import L1
-from tests import literal, literal_more
+from tests import literal
 
 
 class Case(NamedTuple):
@@ -76,64 +77,64 @@ algorithms = [
     ),
     case(px.ProximalGradient(0.3), literal.proximal_gradient(0.3), True),
     case(px.Adaptive(ETA), literal.adaptive(ETA), True),
-    case(px.FedProx(ETA, ETA_G, TAU, 0.7), literal_more.fedprox(ETA, ETA_G, TAU, 0.7), False),
-    case(px.FedMSPP(0.8, ETA, TAU), literal_more.fedmspp(0.8, ETA, TAU), False),
+    case(px.FedProx(ETA, ETA_G, TAU, 0.7), literal.fedprox(ETA, ETA_G, TAU, 0.7), False),
+    case(px.FedMSPP(0.8, ETA, TAU), literal.fedmspp(0.8, ETA, TAU), False),
     case(
         px.Scaffold(ETA, ETA_G, TAU, "I"),
-        literal_more.scaffold_one(ETA, ETA_G, TAU),
+        literal.scaffold_one(ETA, ETA_G, TAU),
         False,
         "Scaffold-I",
     ),
     case(px.Scaffold(ETA, ETA_G, TAU), literal.scaffold_two(ETA, ETA_G, TAU), False, "Scaffold-II"),
     case(
         px.Mime(ETA, ETA_G, TAU, 0.4),
-        literal_more.mime(ETA, ETA_G, TAU, 0.4, local_prox=False),
+        literal.mime(ETA, ETA_G, TAU, 0.4, local_prox=False),
         False,
         "Mime-momentum",
     ),
     case(
         px.Mime(ETA, 1.0, TAU, 0.4, "every step"),
-        literal_more.mime(ETA, 1.0, TAU, 0.4, local_prox=True),
+        literal.mime(ETA, 1.0, TAU, 0.4, local_prox=True),
         True,
         "Mime-prox-momentum",
     ),
     case(
         px.MimeLite(ETA, ETA_G, TAU, 0.4),
-        literal_more.mime(ETA, ETA_G, TAU, 0.4, local_prox=False, lite=True),
+        literal.mime(ETA, ETA_G, TAU, 0.4, local_prox=False, lite=True),
         False,
     ),
-    case(px.FedSplit(0.4, ETA, TAU), literal_more.fedsplit(0.4, ETA, TAU), True),
-    case(px.FedPD(0.4, ETA, TAU), literal_more.fedpd(0.4, ETA, TAU, [1] * 12), False),
-    case(px.FedDR(0.4, ETA, TAU, 1.5), literal_more.feddr(0.4, ETA, TAU, 1.5), True),
-    case(px.FedADMM(0.4, ETA, TAU), literal_more.fedadmm(0.4, ETA, TAU), True),
-    case(px.ProxSkip(ETA, TAU), literal_more.proxskip(ETA, TAU, [TAU] * 12), True),
+    case(px.FedSplit(0.4, ETA, TAU), literal.fedsplit(0.4, ETA, TAU), True),
+    case(px.FedPD(0.4, ETA, TAU), literal.fedpd(0.4, ETA, TAU, [1] * 12), False),
+    case(px.FedDR(0.4, ETA, TAU, 1.5), literal.feddr(0.4, ETA, TAU, 1.5), True),
+    case(px.FedADMM(0.4, ETA, TAU), literal.fedadmm(0.4, ETA, TAU), True),
+    case(px.ProxSkip(ETA, TAU), literal.proxskip(ETA, TAU, [TAU] * 12), True),
     case(
         px.DPSpider(0.3, 1e9, 1e9, 0.0, 5),
-        literal_more.dp_spider(0.3, 1e9, 1e9, 5),
+        literal.dp_spider(0.3, 1e9, 1e9, 5),
         True,
         "DPSpider-without-noise",
     ),
     case(
         px.DPSpider(0.3, 0.2, 0.05, 0.0, 5),
-        literal_more.dp_spider(0.3, 0.2, 0.05, 5),
+        literal.dp_spider(0.3, 0.2, 0.05, 5),
         False,
         "DPSpider-clipped",
     ),
     case(
         px.Accelerated(px.Decoupled(ETA, ETA_G, TAU), 3),
-        literal_more.accelerated(ETA, ETA_G, TAU, 3, "anderson"),
+        literal.accelerated(ETA, ETA_G, TAU, 3, "anderson"),
         True,
         "Accelerated-anderson",
     ),
     case(
         px.Accelerated(px.Decoupled(ETA, ETA_G, TAU), 3, "nesterov"),
-        literal_more.accelerated(ETA, ETA_G, TAU, 3, "nesterov"),
+        literal.accelerated(ETA, ETA_G, TAU, 3, "nesterov"),
         True,
         "Accelerated-nesterov",
     ),
     case(
         px.AcceleratedPartial(px.DecoupledPartial(ETA, ETA_G, TAU), 3),
-        literal_more.accelerated(ETA, ETA_G, TAU, 3, "anderson"),
+        literal.accelerated(ETA, ETA_G, TAU, 3, "anderson"),
         True,
         "AcceleratedPartial",
     ),
@@ -145,7 +146,7 @@ algorithms = [
     ),
     case(
         px.Compressed(px.DecoupledPartial(ETA, ETA_G, TAU), px.TopK(2)),
-        literal_more.compressed_decoupled(ETA, ETA_G, TAU, 2),
+        literal.compressed_decoupled(ETA, ETA_G, TAU, 2),
         True,
         "Compressed-DecoupledPartial",
     ),
@@ -172,3 +173,10 @@ def problem(theta=0.05, batch=None):
 def least_squares(theta=0.05):
     """A strongly convex problem: l1 least squares with more rows than columns."""
     return px.Problem(g=L1(theta), x0=np.zeros(D), loss=Squared())
+
+
+def received(ups, weights, key):
+    """What a server gets, by the definition: the weighted mean of uplinks, and their weight."""
+    share, ups = sum(weights), [expand(up) for up in ups]
+    add = lambda *parts: sum(w * part for w, part in zip(weights, parts, strict=True)) / share
+    return px.Received(jax.tree.map(add, *ups), share, key)

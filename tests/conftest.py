@@ -4,9 +4,21 @@ The settings are the tests' own: importing proxfl changes none, which `test_impo
 fresh process.
 """
 
-import jax
-import pytest
-from jaxtyping import install_import_hook
+import gc
+import os
+
+# Most of a test's time is compilation, of small programs that run for milliseconds: with the
+# compiler's effort turned down they compile three times faster and compute the same.
+QUICK = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false"
+)
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
+
+import jax  # noqa: E402
+import psutil  # noqa: E402
+import pytest  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -15,10 +27,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("proxfl", "beartype.beartype")
 
 
+PLENTY = 1.2e9  # bytes of memory
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs():
-    """Programs are shared between modules until there are too many."""
-    from proxfl.engine.compiled import forget_if_many
-
+    """Programs are shared between modules until they fill the memory."""
     yield
-    forget_if_many()
+    if psutil.Process().memory_info().rss > PLENTY:
+        jax.clear_caches()
+        gc.collect()

@@ -54,7 +54,7 @@ def draw() -> Figure:
 
 
 if __name__ == "__main__":
-    path = Path(__file__).parent / "figures" / "algorithm.svg"
+    path = Path(__file__).parent.parent / "figures" / "algorithm.svg"
     path.parent.mkdir(exist_ok=True)
     with matplotlib.rc_context(STYLE | {"svg.fonttype": "path"}):
         figure = draw()

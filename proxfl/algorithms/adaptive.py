@@ -32,11 +32,9 @@ class Server(NamedTuple):
 class Adaptive(Algorithm[Server, None, Point, Point]):
     """`step` is the first one; better too short than too long."""
 
-    step: Scalar = positive()
+    needs_everyone = True
 
-    @property
-    def needs_everyone(self):
-        return True
+    step: Scalar = positive()
 
     @property
     def longest_prox(self):

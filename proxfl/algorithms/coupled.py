@@ -16,13 +16,11 @@ from proxfl.pytree import count, positive, pytree
 class Coupled(Algorithm[Point, Memory, Point, Point]):
     """Naive proximal SGD with the paper's correction: biased, kept for comparison."""
 
+    needs_everyone = True
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)
-
-    @property
-    def needs_everyone(self):
-        return True
 
     @property
     def eta_round(self):

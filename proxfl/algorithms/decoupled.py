@@ -53,14 +53,12 @@ def corrected_steps(
 class Decoupled(Algorithm[Point, Memory, Point, Point]):
     """The paper's Algorithm 1; only `inner_prox="growing"` leaves optima where they are."""
 
+    needs_everyone = True
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)
     inner_prox: str = choice("constant", "none", default="growing")
-
-    @property
-    def needs_everyone(self):
-        return True
 
     @property
     def eta_round(self):

@@ -30,6 +30,8 @@ class Global(NamedTuple):
 class DecoupledPartial(Algorithm[Global, Point, Global, Point]):
     """Algorithm 1 with server memory, for partial participation and lost replies."""
 
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

@@ -44,6 +44,8 @@ class Down(NamedTuple):
 
 @pytree
 class DPSpider(Algorithm[Walk, None, Down, Point]):
+    needs_everyone = False
+
     step: Scalar = positive()
     clip: Scalar = positive()
     clip_change: Scalar = positive()

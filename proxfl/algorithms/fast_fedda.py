@@ -42,6 +42,8 @@ class Down(NamedTuple):
 class FastFedDA(Algorithm[Clocked, Point, Down, Sums]):
     """Needs a strongly convex loss in theory; mu and gamma are the user's to choose."""
 
+    needs_everyone = False
+
     mu: Scalar = positive()
     gamma: Scalar = positive()
     tau: int = count(default=1)

@@ -26,6 +26,8 @@ class Dual(NamedTuple):
 
 @pytree
 class FedADMM(Algorithm[Point, Dual, Point, Point]):
+    needs_everyone = False
+
     gamma: Scalar = positive()
     eta: Scalar = positive()
     tau: int = count(default=1)

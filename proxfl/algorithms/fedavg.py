@@ -10,6 +10,8 @@ from proxfl.pytree import count, positive, pytree
 
 @pytree
 class FedAvg(Algorithm[Point, None, Point, Point]):
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

@@ -22,6 +22,8 @@ class Dual(NamedTuple):
 
 @pytree
 class FedDA(Algorithm[Dual, None, Dual, Point]):
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

@@ -27,6 +27,8 @@ class Split(NamedTuple):
 
 @pytree
 class FedDR(Algorithm[Point, Split, Point, Point]):
+    needs_everyone = False
+
     gamma: Scalar = positive()
     eta: Scalar = positive()
     tau: int = count(default=1)

@@ -14,6 +14,8 @@ from proxfl.pytree import choice, count, positive, pytree
 
 @pytree
 class FedMid(Algorithm[Point, None, Point, Point]):
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

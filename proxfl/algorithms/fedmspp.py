@@ -15,6 +15,8 @@ from proxfl.pytree import count, positive, pytree
 
 @pytree
 class FedMSPP(Algorithm[Point, None, Point, Point]):
+    needs_everyone = False
+
     gamma: Scalar = positive()
     eta: Scalar = positive()
     tau: int = count(default=1)

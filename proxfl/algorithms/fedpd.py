@@ -38,14 +38,12 @@ class Model(NamedTuple):
 
 @pytree
 class FedPD(Algorithm[Model, Dual, Model, Point]):
+    needs_everyone = True
+
     gamma: Scalar = positive()
     eta: Scalar = positive()
     tau: int = count(default=1)
     skip: Scalar = leaf(default=0.0, rule=BELOW_ONE)
-
-    @property
-    def needs_everyone(self):
-        return True
 
     @property
     def longest_prox(self):

@@ -22,6 +22,8 @@ def pulled_steps(
 
 @pytree
 class FedProx(Algorithm[Point, None, Point, Point]):
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

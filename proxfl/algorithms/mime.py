@@ -48,6 +48,8 @@ class MeanGradient:
 class Mime(Algorithm[Model, Point, Point, Point]):
     """Its client state is the server's point, held from the first exchange to the second."""
 
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

@@ -15,6 +15,8 @@ from proxfl.pytree import count, fraction, positive, pytree
 
 @pytree
 class MimeLite(Algorithm[Model, None, Model, Model]):
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

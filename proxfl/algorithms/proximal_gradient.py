@@ -9,11 +9,9 @@ from proxfl.pytree import positive, pytree
 class ProximalGradient(Algorithm[Point, None, Point, Point]):
     """x <- prox(x - step * grad f(x), step)."""
 
-    step: Scalar = positive()
+    needs_everyone = True
 
-    @property
-    def needs_everyone(self):
-        return True
+    step: Scalar = positive()
 
     @property
     def longest_prox(self):

@@ -39,13 +39,11 @@ class Memory(NamedTuple):
 
 @pytree
 class ProxSkip(Algorithm[Model, Memory, Model, Point]):
+    needs_everyone = True
+
     eta: Scalar = positive()
     tau: int = count(default=1)
     steps: str = choice("geometric", default="fixed")
-
-    @property
-    def needs_everyone(self):
-        return True
 
     @property
     def longest_prox(self):

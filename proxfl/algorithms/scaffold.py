@@ -26,6 +26,8 @@ class Model(NamedTuple):
 
 @pytree
 class Scaffold(Algorithm[Model, Point, Model, Model]):
+    needs_everyone = False
+
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from proxfl import __version__
+from proxfl.cli.shared.arguments import add_commands
 
-# Command -> one line of help; proxfl.cli.COMMAND defines arguments(parser) and run(args).
+# Command -> one line of help; proxfl.cli.commands.COMMAND defines arguments(parser) and main(args).
 COMMANDS = {
     "demo": "the main job on built-in data: Figure 1, its claims, and a report",
     "train": "fit a model to files, one per site, to a certificate of optimality",
-    "federate": "the same over real sites: a server, and data that stay where they are",
+    "federate": "train over real sites: a server, and data that stay where they are",
     "path": "choose the weight of a penalty by federated cross-validation",
     "predict": "apply a model to the rows of a file",
     "inspect": "show what a model is and how it was certified",
@@ -42,20 +43,9 @@ def program() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
-        prog="proxfl",
-        description="Sparse, low-rank and constrained models from data that stay where they are.",
-        epilog="Run 'proxfl COMMAND --help' for the options of a command.",
-    )
-    parser.add_argument("--version", action="version", version=f"proxfl {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, line in COMMANDS.items():
-        command = commands.add_parser(name, help=line, description=line.capitalize() + ".")
-        if name in argv[:1]:
-            module(name).arguments(command)
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     try:
-        return module(args.command).run(args) or 0
+        return module(args.command).main(args) or 0
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
@@ -64,8 +54,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="proxfl",
+        description="Sparse, low-rank and constrained models from data that stay where they are.",
+        epilog="Run 'proxfl COMMAND --help' for the options of a command.",
+    )
+    made.add_argument("--version", action="version", version=f"proxfl {__version__}")
+    add_commands(made, "command", COMMANDS, module)
+    return made
+
+
 def module(command: str):
-    return importlib.import_module(f"proxfl.cli.{command}")
+    return importlib.import_module(f"proxfl.cli.commands.{command}")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from proxfl.storage.files import whole
 from proxfl.console.progress import progress
+from proxfl.storage.files import whole
 
 LARGEST = 2**26  # bytes; no file of a set is larger, so a hostile archive cannot fill the memory
 SECONDS = 60  # without an answer from a mirror

@@ -1,12 +1,21 @@
 """Curves of runs: one metric against rounds, seconds or bytes; figures are returned, not shown."""
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from proxfl.report import plots
-from proxfl.engine.result import Result
+from proxfl.drawing import plots
+
+
+@runtime_checkable
+class WithHistory(Protocol):
+    """What has a history: one array per metric, all of one length."""
+
+    @property
+    def history(self) -> Mapping[str, np.ndarray]: ...
+
 
 AXES = {
     "round": "communication round",
@@ -17,7 +26,7 @@ AXES = {
 
 
 def compare(
-    results: Mapping[str, Result], metric: str = "optimality", along: str = "round"
+    results: Mapping[str, WithHistory], metric: str = "optimality", along: str = "round"
 ) -> Figure:
     """The same metric of several runs, by name, in one figure."""
     figure, (axes,) = plots.panels(1)
@@ -33,7 +42,7 @@ def compare(
     return figure
 
 
-def column(result: Result, name: str) -> np.ndarray:
+def column(result: WithHistory, name: str) -> np.ndarray:
     if name not in result.history:
         known = ", ".join(result.history)
         raise ValueError(f"there is no metric {name!r} in the history; it has {known}.")

@@ -1,6 +1,6 @@
 """Figures: one style, colours safe for the colour-blind, drawn off screen and returned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,3 @@ def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
                 figure.savefig(path, dpi=200, metadata=metadata)
             paths.append(path)
     return paths
-
-
-def ordered(values: Sequence[str], first: Sequence[str]) -> list[str]:
-    """The given names, those of `first` before the others."""
-    return [v for v in first if v in values] + [v for v in values if v not in first]

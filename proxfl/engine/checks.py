@@ -1,13 +1,16 @@
 """What is wrong with an input, in a sentence, before anything compiles."""
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from proxfl.core import Algorithm
-from proxfl.losses import Linear, Softmax
-from proxfl.points import Tree
-from proxfl.problem.shards import Problem, Shard
+from proxfl.engine import messages
+from proxfl.losses import Linear, SiteLoss, as_loss
+from proxfl.problem import Problem, Shard
+from proxfl.problem.sparse import is_sparse
 
 
 def check(
@@ -17,9 +20,9 @@ def check(
     found = (
         bad_counts(algorithm, shards, rounds, cohort)
         or bad_batch(problem, shards)
-        or bad_labels(problem, shards)
-        or bad_outputs(problem, shards)
+        or as_loss(problem.loss).complaint(problem.x0, shards.examples)
         or bad_start(problem, shards)
+        or bad_padding(problem, shards)
         or bad_prox_step(algorithm, problem)
     )
     if found is not None:
@@ -45,46 +48,13 @@ def bad_counts(algorithm: Algorithm, shards: Shard, rounds: int, cohort: int | N
 
 def bad_batch(problem: Problem, shards: Shard) -> str | None:
     smallest = int(shards.size.min())
+    if problem.batch is not None and isinstance(problem.loss, SiteLoss):
+        return f"A loss of a site needs all of its rows, got batch={problem.batch}; leave it out."
     if problem.batch is None or 1 <= problem.batch <= smallest:
         return None
     return (
         f"batch must be between 1 and the {smallest} rows of the smallest client, "
         f"got {problem.batch}."
-    )
-
-
-def bad_labels(problem: Problem, shards: Shard) -> str | None:
-    if not isinstance(problem.loss, Linear):
-        return None
-    _, y = shards.examples
-    return problem.loss.check(np.asarray(y))
-
-
-def bad_outputs(problem: Problem, shards: Shard) -> str | None:
-    """Targets and coefficients of a linear model must agree on the scores of a row."""
-    loss, x0 = problem.loss, problem.x0
-    if not isinstance(loss, Linear):
-        return None
-    coef = x0.params.coef if isinstance(x0, Tree) else x0
-    y, name = np.asarray(shards.examples[1]), type(loss).__name__
-    if isinstance(loss, Softmax):
-        if y.ndim != 2 or coef.ndim != 2:
-            return (
-                f"{name} needs one label per row and coefficients with one column per class, got "
-                f"labels of shape {y.shape[2:]} per row and coefficients of shape {coef.shape}."
-            )
-        classes = coef.shape[1]
-        if y.max() < classes:
-            return None
-        return (
-            f"{name} labels must be below {classes}, the columns of the coefficients, got "
-            f"{y.max()}; number the classes from 0, or give x0 more columns."
-        )
-    if y.shape[2:] == coef.shape[1:]:
-        return None
-    return (
-        f"{name} needs as many targets per row as the coefficients have columns, got targets of "
-        f"shape {y.shape[2:]} per row and coefficients of shape {coef.shape}; make them agree."
     )
 
 
@@ -109,6 +79,41 @@ def bad_start(problem: Problem, shards: Shard) -> str | None:
         if found != shape:
             return f"{what} does not fit x0: it gives {found} where x0 has {shape}."
     return None
+
+
+def bad_padding(problem: Problem, shards: Shard) -> str | None:
+    """Sites of unequal size are padded, and a loss that reads the padding is that of other data."""
+    unpadded = int(shards.size.min()) == messages.one_of(shards).capacity
+    if isinstance(problem.loss, Linear) or unpadded:
+        return None
+    smallest = jax.tree.map(lambda a: a[jnp.argmin(shards.size)], shards)
+    values = np.asarray(padded_in_other_ways(problem, smallest))
+    rounding = np.sqrt(np.finfo(values.dtype).eps)
+    if not np.isfinite(values[0]) or np.allclose(values, values[0], rtol=rounding, atol=0):
+        return None
+    few = ", ".join(f"{value:.6g}" for value in values)
+    return (
+        f"The loss of a site must not depend on its padding, got {few} with padding of three "
+        "kinds: rows seem to be compared with one another; make it a loss of the site, "
+        "px.SiteLoss, which is told by weights which rows are real."
+    )
+
+
+@jax.jit
+def padded_in_other_ways(problem: Problem, shard: Shard) -> Array:
+    """The loss near x0 as the shard is padded, with another of its rows, and with more rows."""
+    flat, unravel = jax.flatten_util.ravel_pytree(problem.x0)
+    x = unravel(flat + 0.01 * jax.random.normal(jax.random.key(0), flat.shape, flat.dtype))
+    rows = jnp.arange(shard.capacity, dtype=shard.size.dtype)
+    last = jnp.where(rows < shard.size, rows, shard.size - 1)
+    longer = jnp.append(last, jnp.zeros(shard.capacity, rows.dtype))
+
+    def value(rows):
+        take = lambda a: a[rows]
+        padded = jax.tree.map(take, shard.examples, is_leaf=is_sparse)
+        return problem.objective(shard._replace(examples=padded)).value(x)
+
+    return jnp.stack([problem.objective(shard).value(x), value(last), value(longer)])
 
 
 def bad_prox_step(algorithm: Algorithm, problem: Problem) -> str | None:

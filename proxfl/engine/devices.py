@@ -13,7 +13,7 @@ import jax.core
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from proxfl.problem.shards import Shard
+from proxfl.problem import Shard
 from proxfl.problem.sparse import is_sparse
 
 AXIS = "clients"

@@ -16,7 +16,7 @@ from jaxtyping import Array, Int
 
 from proxfl.engine.blocks import mean_over_clients
 from proxfl.points import Point, Scalar, dot, norm
-from proxfl.problem.shards import Problem, Shard
+from proxfl.problem import Problem, Shard
 from proxfl.pytree import positive, pytree, static
 
 

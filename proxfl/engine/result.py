@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proxfl.core import Algorithm
-from proxfl.storage.export import arrays, save_safetensors
+from proxfl.engine.round import Run
 from proxfl.points import Point
-from proxfl.rounds import Run
+from proxfl.storage.export import arrays, save_safetensors
 
 if TYPE_CHECKING:
     import matplotlib.figure

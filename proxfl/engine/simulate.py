@@ -14,18 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from proxfl.engine.checks import check
-from proxfl.core import Algorithm
-from proxfl.engine.blocks import message_bytes, messages
-from proxfl.engine.measure import Nonzeros, ObjectiveValue, Observer, Snapshot, optimality
-from proxfl.points import as_point, dtype
-from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard, shards_of
 from proxfl.console.progress import Report
 from proxfl.console.progress import progress as show_progress
+from proxfl.core import Algorithm
+from proxfl.engine.checks import check
+from proxfl.engine.measure import Nonzeros, ObjectiveValue, Observer, Snapshot, optimality
+from proxfl.engine.messages import round_bytes
 from proxfl.engine.result import DivergenceError, Recorder, Result
-from proxfl.rounds import Run, finite, one_round, start, unseen
+from proxfl.engine.round import Run, finite, no_metrics, simulated_round, start
 from proxfl.engine.smoothness import advice
+from proxfl.points import as_point, dtype
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard, shards_of
 
 SLOTS = 64  # observations one call of the compiled program can hold
 CALL_SECONDS = 0.5  # how long one such call should take, so that progress and Ctrl-C stay alive
@@ -55,7 +55,7 @@ def simulate(
     """
     x0 = as_point(problem.x0)
     with precision(dtype(x0)):
-        problem = jax.tree.map(jnp.asarray, Problem(problem.g, x0, problem.loss, problem.batch))
+        problem = problem.normalised()
         shards = sites if isinstance(sites, Shard) else shards_of(sites, weights, dtype(x0))
         check(algorithm, problem, shards, rounds=rounds, cohort=cohort)
         if observe is None:
@@ -74,9 +74,7 @@ def simulate(
         every = every or max(1, rounds // 100)
         with show_progress(type(algorithm).__name__, rounds, progress) as report:
             run, met = drive(step, run, observe, until or {}, rounds, every, recorder, report)
-        traced = messages(algorithm, problem, shards)
-        up = message_bytes([exchange.up for exchange in traced])
-        down = message_bytes([exchange.down for exchange in traced])
+        up, down = round_bytes(algorithm, problem, shards)
         model = jax.tree.map(np.asarray, algorithm.output(problem.g, run.server))
         result = Result(
             model,
@@ -102,7 +100,7 @@ def look(algorithm, problem, shards, run, info, observe, block) -> dict[str, Arr
 
 @partial(jax.jit, static_argnames="block")
 def first_look(algorithm, problem, shards, run, observe, block) -> dict[str, Array]:
-    info = unseen(algorithm, problem, shards, run)
+    info = no_metrics(algorithm, problem, shards, run)
     return look(algorithm, problem, shards, run, info, observe, block)
 
 
@@ -124,9 +122,9 @@ def advance(
     Observing may cost more than many rounds, so a call that only goes part of the way does not;
     a run that is no longer finite is observed in any case.
     """
-    step = partial(one_round, algorithm, problem, shards, cohort=cohort, block=block)
+    step = partial(simulated_round, algorithm, problem, shards, cohort=cohort, block=block)
     watch = partial(look, algorithm, problem, shards, observe=observe, block=block)
-    info = unseen(algorithm, problem, shards, run)
+    info = no_metrics(algorithm, problem, shards, run)
     shapes = jax.eval_shape(watch, run, info)
     log = jax.tree.map(lambda a: jnp.zeros((SLOTS, *a.shape), a.dtype), shapes)
     blank = lambda run, info: jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)

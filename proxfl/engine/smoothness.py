@@ -7,13 +7,13 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from proxfl.core import Algorithm
 from proxfl.engine.blocks import mean_over_clients
-from proxfl.losses import Linear, Squared, scores
+from proxfl.losses import Squared, as_loss, scores
 from proxfl.points import Point, Scalar, norm
-from proxfl.problem.shards import Problem, Shard
+from proxfl.problem import Problem, Shard
 
 
 @runtime_checkable
@@ -49,19 +49,21 @@ def curvature_bound(problem: Problem, shard: Shard, x: Point, key: PRNGKeyArray)
     return factor * largest_curvature(squared.objective(unlabelled(shard, x)).full_grad, x, key)
 
 
-def mean_curvature_bound(problem: Problem, shards: Shard, x: Point, key: PRNGKeyArray) -> Scalar:
+def mean_curvature_bound(
+    problem: Problem, shards: Shard, x: Point, key: PRNGKeyArray, block: int | None = None
+) -> Scalar:
     """The same for the mean loss over clients."""
     factor = bounded_curvature(problem)
     if factor is None:
-        return smoothness(problem, shards, x, key)
+        return smoothness(problem, shards, x, key, block)
     flat = jax.vmap(lambda shard: unlabelled(shard, x))(shards)
-    return factor * smoothness(Problem(problem.g, x, Squared()), flat, x, key)
+    return factor * smoothness(Problem(problem.g, x, Squared()), flat, x, key, block)
 
 
 def bounded_curvature(problem: Problem) -> float | None:
-    """How much the Hessian of a linear model's loss can exceed that of half the squared scores."""
-    loss = problem.loss
-    return loss.curvature if isinstance(loss, Linear) and math.isfinite(loss.curvature) else None
+    """The largest second derivative of a linear model's loss in a score, if it has a bound."""
+    bound = as_loss(problem.loss).curvature
+    return bound if math.isfinite(bound) else None
 
 
 def unlabelled(shard: Shard, x: Point) -> Shard:
@@ -82,21 +84,11 @@ def smoothness(
     return largest_curvature(grad, x, key)
 
 
-@jax.jit
-def client_smoothness(problem: Problem, shards: Shard, x: Point, key: PRNGKeyArray) -> Array:
-    """The same for every client's own gradient; each needs to send one number only."""
-
-    def one(shard):
-        return largest_curvature(problem.objective(shard).full_grad, x, key)
-
-    return jax.lax.map(one, shards)
-
-
 def advice(algorithm: Algorithm, problem: Problem, shards: Shard, block: int | None) -> str:
     """What to try after a divergence."""
     if not isinstance(algorithm, Stepped):
         return "Lower its step and try again."
-    curvature = float(smoothness(problem, shards, problem.x0, jax.random.key(0), block))
+    curvature = float(mean_curvature_bound(problem, shards, problem.x0, jax.random.key(0), block))
     round_step = float(algorithm.eta * algorithm.eta_g) * algorithm.tau
     safe = float(algorithm.eta) / max(2.0, round_step * curvature)
     return (

@@ -14,15 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proxfl.engine.checks import check
+from proxfl.console.progress import progress as show_progress
 from proxfl.core import Algorithm
+from proxfl.engine.checks import check
 from proxfl.engine.measure import Observer
+from proxfl.engine.round import start
+from proxfl.engine.simulate import SLOTS, advance, first_look
 from proxfl.points import Point, as_point, dtype
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard
-from proxfl.console.progress import progress as show_progress
-from proxfl.rounds import start
-from proxfl.engine.simulate import SLOTS, advance, first_look
+from proxfl.problem import Problem, Shard
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Classification: logistic loss for two classes, softmax for more."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Logistic(ClassifierMixin, Federated):
         return self.classes_[(z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)]
 
 
+@dataclass(eq=False, repr=False)
 class FederatedLogisticRegression(Fixed, Logistic):
     """Minimise mean_rows loss + l1 |coef|_1 + l2 / 2 |coef|^2 (+ groups), coef >= 0 if asked.
 
@@ -54,73 +56,25 @@ class FederatedLogisticRegression(Fixed, Logistic):
     holds a label per feature. The intercept is not penalised.
     """
 
-    def __init__(
-        self,
-        l1=0.01,
-        l2=0.0,
-        *,
-        groups=None,
-        group_weight=0.0,
-        nonneg=False,
-        fit_intercept=True,
-        standardise=False,
-        site_weights="samples",
-        local_steps=1,
-        max_iter=10_000,
-        tol=1e-6,
-    ):
-        self.l1 = l1
-        self.l2 = l2
-        self.groups = groups
-        self.group_weight = group_weight
-        self.nonneg = nonneg
-        self.fit_intercept = fit_intercept
-        self.standardise = standardise
-        self.site_weights = site_weights
-        self.local_steps = local_steps
-        self.max_iter = max_iter
-        self.tol = tol
+    l1: Any = 0.01
+    l2: Any = 0.0
+    _: KW_ONLY
+    groups: Any = None
+    group_weight: Any = 0.0
+    nonneg: Any = False
 
     def _options(self) -> dict[str, Any]:
         groups = group_options(self.groups, self.group_weight, self.n_features_in_)
         return {"loss": self._loss(), "l1": self.l1, "l2": self.l2, "nonneg": self.nonneg} | groups
 
 
+@dataclass(eq=False, repr=False)
 class FederatedLogisticRegressionCV(Chosen, Logistic):
     """Logistic regression whose l1 is chosen by federated cross-validation."""
 
-    def __init__(
-        self,
-        l2=0.0,
-        *,
-        points=50,
-        ratio=1e-2,
-        folds=5,
-        by="rows",
-        rule="1se",
-        nonneg=False,
-        fit_intercept=True,
-        standardise=False,
-        site_weights="samples",
-        local_steps=1,
-        max_iter=10_000,
-        tol=1e-6,
-        random_state=0,
-    ):
-        self.l2 = l2
-        self.points = points
-        self.ratio = ratio
-        self.folds = folds
-        self.by = by
-        self.rule = rule
-        self.nonneg = nonneg
-        self.fit_intercept = fit_intercept
-        self.standardise = standardise
-        self.site_weights = site_weights
-        self.local_steps = local_steps
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    l2: Any = 0.0
+    _: KW_ONLY
+    nonneg: Any = False
 
     def _key(self) -> str:
         return "l1"

@@ -1,5 +1,6 @@
 """Regression of several targets with a nuclear norm: what they share is of low rank."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,70 +36,25 @@ class LowRank(RegressorMixin, Federated):
         return self._scores(X)
 
 
+@dataclass(eq=False, repr=False)
 class FederatedLowRankRegression(Fixed, LowRank):
     """Minimise mean_rows |z - y|^2 / 2 + nuclear * |coef|_nuclear + l2 / 2 |coef|^2.
 
     The nuclear norm is the sum of singular values.
     """
 
-    def __init__(
-        self,
-        nuclear=0.01,
-        l2=0.0,
-        *,
-        fit_intercept=True,
-        standardise=False,
-        site_weights="samples",
-        local_steps=1,
-        max_iter=10_000,
-        tol=1e-6,
-    ):
-        self.nuclear = nuclear
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.standardise = standardise
-        self.site_weights = site_weights
-        self.local_steps = local_steps
-        self.max_iter = max_iter
-        self.tol = tol
+    nuclear: Any = 0.01
+    l2: Any = 0.0
 
     def _options(self) -> dict[str, Any]:
         return {"loss": "squared", "nuclear": self.nuclear, "l2": self.l2}
 
 
+@dataclass(eq=False, repr=False)
 class FederatedLowRankRegressionCV(Chosen, LowRank):
     """Low-rank regression whose nuclear weight is chosen by federated cross-validation."""
 
-    def __init__(
-        self,
-        l2=0.0,
-        *,
-        points=50,
-        ratio=1e-2,
-        folds=5,
-        by="rows",
-        rule="1se",
-        fit_intercept=True,
-        standardise=False,
-        site_weights="samples",
-        local_steps=1,
-        max_iter=10_000,
-        tol=1e-6,
-        random_state=0,
-    ):
-        self.l2 = l2
-        self.points = points
-        self.ratio = ratio
-        self.folds = folds
-        self.by = by
-        self.rule = rule
-        self.fit_intercept = fit_intercept
-        self.standardise = standardise
-        self.site_weights = site_weights
-        self.local_steps = local_steps
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    l2: Any = 0.0
 
     def _key(self) -> str:
         return "nuclear"

@@ -6,8 +6,8 @@ An estimator is one kind of target and loss, with weights that are `Fixed` or on
 import abc
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,17 +20,17 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from proxfl.precision import precision
+from proxfl.tables import Table
 from proxfl.train.choice import Choice
+from proxfl.train.drivers.compiled import Solved, solve
 from proxfl.train.drivers.driver import Record
 from proxfl.train.folds import cross_validate, deal
-from proxfl.train.drivers.compiled import Solved, solve
 from proxfl.train.model import Model
-from proxfl.train.path import agreed, path
+from proxfl.train.path import path, ready
+from proxfl.train.spec import Spec
 from proxfl.train.train import ConvergenceWarning as FitConvergenceWarning
 from proxfl.train.train import settings_of
-from proxfl.precision import precision
-from proxfl.spec import Spec
-from proxfl.tables import Table
 
 
 class ConvergenceWarning(FitConvergenceWarning, SklearnConvergenceWarning):
@@ -45,13 +45,21 @@ class Fitted(NamedTuple):
     solved: Solved
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Federated(BaseEstimator, abc.ABC):
-    """A linear model of clients' data."""
+    """A linear model of clients' data; its fields are parameters, which only `fit` may judge."""
 
-    n_features_in_: int
-    coef_: Any
-    intercept_: Any
-    _fewest_rows: int = 1
+    fit_intercept: Any = True
+    standardise: Any = False
+    site_weights: Any = "samples"
+    local_steps: Any = 1
+    max_iter: Any = 10_000
+    tol: Any = 1e-6
+
+    n_features_in_: int = field(init=False)
+    coef_: Any = field(init=False)
+    intercept_: Any = field(init=False)
+    _fewest_rows: ClassVar[int] = 1
 
     @abc.abstractmethod
     def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -113,10 +121,18 @@ class Fixed(Federated):
         return trained(self, spec, tables)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Chosen(Federated):
     """One weight is chosen along a path, by federated cross-validation, and the model refitted."""
 
-    _fewest_rows = 2
+    points: Any = 50
+    ratio: Any = 1e-2
+    folds: Any = 5
+    by: Any = "rows"
+    rule: Any = "1se"
+    random_state: Any = 0
+
+    _fewest_rows: ClassVar[int] = 2
 
     @abc.abstractmethod
     def _key(self) -> str:
@@ -127,22 +143,22 @@ class Chosen(Federated):
         seed = int(check_random_state(told.random_state).randint(2**31 - 1))
         choice = Choice.among(self.get_params() | {"sweep": self._key()})
         deal(spec, choice, tables)  # if that cannot be, say so before the work
-        walked = path(replace(spec, seed=seed), tables, choice)
+        walked = path(spec.replace(seed=seed), tables, choice)
         found = cross_validate(walked, tables)
         chosen = found.chosen(choice.rule)
         self.path_weights_, self.weight_ = walked.weights, float(walked.weights[chosen])
         self.path_coef_ = np.moveaxis(walked.coef[:, : self.n_features_in_], 1, -1)
         self.cv_losses_, self.cv_mean_, self.cv_error_ = found.losses, found.mean, found.error
-        self.cv_accuracy_ = found.accuracy
+        self.cv_accuracy_ = found.mean_scores.get("accuracy")
         self.stability_ = found.stability[:, : self.n_features_in_]
         return trained(self, walked.spec_at(chosen), tables)
 
 
 def trained(estimator: Federated, spec: Spec, tables: Sequence[Table]) -> Fitted:
     with precision(np.float64):
-        scene = agreed(spec, tables)
-        solved = solve(scene.problem, scene.shards, settings_of(spec))
-    model = Model.of(spec.loss, scene.agreement, solved.x)
+        ready_sites = ready(spec, tables)
+        solved = solve(ready_sites.problem, ready_sites.shards, settings_of(spec))
+    model = Model.of(spec.loss, ready_sites.agreement, solved.x)
     return Fitted(model.coef[: estimator.n_features_in_], model.intercept, solved)
 
 
@@ -166,7 +182,7 @@ def group_options(groups: Any, weight: float, features: int) -> dict[str, Any]:
     labels = column_or_1d(np.asarray(groups))
     if len(labels) != features:
         raise ValueError(f"groups must hold {features} labels, one per feature, got {len(labels)}.")
-    none = {name: "" for name in names_of(room(features))}
+    none = {name: "" for name in names_of(padded_features(features))}
     named = dict(zip(names_of(features), map(str, labels), strict=True))
     return {"group_weight": weight, "group": none | named}
 
@@ -175,19 +191,19 @@ def names_of(features: int) -> list[str]:
     return [f"x{j}" for j in range(features)]
 
 
-def room(features: int) -> int:
-    """Features to make room for, so that small models of different sizes share their programs."""
+def padded_features(features: int) -> int:
+    """Features with those of zeros added by which small models of many sizes share programs."""
     return max(32, 1 << (features - 1).bit_length()) if features <= 256 else features
 
 
 def sites(X: np.ndarray, y: np.ndarray, client_ids: Any) -> list[Table]:
-    """One table per client, in the order of their identifiers, with room for more features.
+    """One table per client, in the order of their identifiers, with features of zeros added.
 
     A feature that is zero everywhere keeps a coefficient of exactly zero under every penalty.
     """
     ids = np.zeros(len(X), int) if client_ids is None else column_or_1d(client_ids)
     check_consistent_length(X, ids)
-    more = room(X.shape[1]) - X.shape[1]
+    more = padded_features(X.shape[1]) - X.shape[1]
     A, features = np.pad(X, [(0, 0), (0, more)]), tuple(names_of(X.shape[1] + more))
     table = lambda site, rows: Table(str(site), str(site), "y", features, A[rows], y[rows], "")
     return [table(site, ids == site) for site in np.unique(ids)]

@@ -1,21 +1,31 @@
 """What values an option takes: words for a sentence, and a way to read a value or refuse it.
 
-Values come from Python, TOML, JSON or the command line, so a rule gives each one form: 1 is 1.0
+Values come from Python, TOML, JSON or the command line, so a kind gives each one form: 1 is 1.0
 where a number is meant, a list is a tuple, NumPy's numbers are Python's. True is never a number.
 """
 
+import argparse
 import math
 import numbers
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-class Rule(NamedTuple):
+
+class Kind(NamedTuple):
     """`read` returns the value in its one form, or raises TypeError or ValueError."""
 
     words: str
     read: Callable[[Any], Any]
+    typed: Mapping[str, Any] = NOTHING  # how argparse takes it from a command line
+    in_help: str = ""  # what help says of the values, beside the meaning of the option
+    by_place: bool = False  # whether it is typed without a flag
+    is_path: bool = False  # a file names it from its own folder
+    load: Callable[[Path], Any] | None = None  # what to put in place of a path
 
 
 def demand(holds: Any) -> None:
@@ -32,34 +42,47 @@ def real(value: Any) -> float:
     return float(value)
 
 
-def number(words: str, holds: Callable[[float], bool]) -> Rule:
+def as_number(text: str) -> int | float | str:
+    """The number that a typed text stands for, or the text, for a kind to refuse."""
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    return text
+
+
+def number(words: str, holds: Callable[[float], bool]) -> Kind:
     def read(value):
         found = real(value)
         demand(math.isfinite(found) and holds(found))
         return found
 
-    return Rule(words, read)
+    return Kind(words, read, {"type": as_number, "metavar": "X"})
 
 
-def whole(words: str, least: int) -> Rule:
+def whole(least: int) -> Kind:
     def read(value):
         demand(isinstance(value, numbers.Integral) and not isinstance(value, bool))
         demand(int(value) >= least)
         return int(value)
 
-    return Rule(words, read)
+    typed = {"type": as_number, "metavar": "N"}
+    return Kind(f"a whole number of at least {least}", read, typed)
 
 
-def one_of(*names: str) -> Rule:
+def one_of(*names: str) -> Kind:
     def read(value):
         demand(value in names)
         return value
 
-    return Rule(f"one of {', '.join(names)}", read)
+    words, metavar = f"one of {', '.join(names)}", "|".join(names)
+    few = len(metavar) <= 60
+    return Kind(words, read, {"metavar": metavar} if few else NOTHING, "" if few else words)
 
 
-def optional(rule: Rule) -> Rule:
-    return Rule(rule.words, lambda value: None if value is None else rule.read(value))
+def optional(kind: Kind) -> Kind:
+    return kind._replace(read=lambda value: None if value is None else kind.read(value))
 
 
 def text(value: Any) -> str:
@@ -83,38 +106,26 @@ def interval(value: Any) -> tuple[float, float]:
     return lo, hi
 
 
-def radius(value: Any) -> float | None:
+def switched_number(value: Any) -> float | None:
     if isinstance(value, bool):
         return 1.0 if value else None
-    return POSITIVE.read(value)
+    return POSITIVE_NUMBER.read(value)
 
 
-def file_or_table(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def either(value):
-        if isinstance(value, Mapping):
-            return {text(name): read(held) for name, held in value.items()}
-        return text(value)
-
-    return either
-
-
-def group_name(value: Any) -> str:
-    demand(isinstance(value, str))
-    return value
-
-
-TEXT = Rule("a text", text)
-FLAG = Rule("true or false", flag)
-PATHS = Rule("a list of paths", paths)
-POSITIVE = number("a positive number", lambda v: v > 0)
-NON_NEGATIVE = number("a non-negative number", lambda v: v >= 0)
-WHOLE = whole("a whole number of at least 1", 1)
-SEVERAL = whole("a whole number of at least 2", 2)
+TEXT = Kind("a text", text)
+FLAG = Kind("true or false", flag, {"action": argparse.BooleanOptionalAction})
+PATH = Kind("a path", text, is_path=True)
+PATHS = Kind("a list of paths", paths, {"nargs": "*"}, by_place=True, is_path=True)
+POSITIVE_NUMBER = number("a positive number", lambda v: v > 0)
+NON_NEGATIVE_NUMBER = number("a non-negative number", lambda v: v >= 0)
 SHARE = number("a number between 0 and 1", lambda v: 0 < v < 1)
-SEED = whole("a whole number of at least 0", 0)
-INTERVAL = Rule("two numbers, the lower first", interval)
-RADIUS = Rule("true, false or a positive number", radius)
-GROUPS = Rule("a path, or a table of group names by feature", file_or_table(group_name))
-WEIGHTS = Rule(
-    "a path, or a table of non-negative numbers by feature", file_or_table(NON_NEGATIVE.read)
+INTERVAL = Kind(
+    "two numbers, the lower first",
+    interval,
+    {"type": as_number, "nargs": 2, "metavar": ("LO", "HI")},
+)
+SWITCHED_NUMBER = Kind(
+    "true, false or a positive number",
+    switched_number,
+    {"type": as_number, "nargs": "?", "const": True, "metavar": "X"},
 )

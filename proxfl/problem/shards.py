@@ -1,10 +1,9 @@
-"""A problem is public; the data behind it are not.
+"""The private side of a problem: one client's examples, padded to a common number of rows.
 
-`Problem` is what the server and every client know: loss, regulariser, starting point, batch size.
-`Shard` is one client's examples; stacked on a leading axis, shards are a federation.
+Stacked on a leading axis, shards are a federation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,61 +12,29 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.sparse import issparse
 
-from proxfl import sparse
-from proxfl.problem.batches import draw
-from proxfl.core import Objective, Regulariser
-from proxfl.losses import Autodiff, Loss
-from proxfl.points import Point, dtype
-from proxfl.pytree import pytree, static
+from proxfl.problem import sparse
 from proxfl.problem.sparse import is_sparse
 
 
 class Shard(NamedTuple):
-    """One client's examples, padded to a common number of rows by repeating its first row.
+    """One client's examples, padded by repeating its first row, which keeps any loss finite there.
 
-    Padding with real rows keeps any loss finite there; their weight in every sum is zero.
+    A loss is told by `row_weights` which rows are real.
     """
 
     examples: Any
     size: Int[Array, ""]
     weight: Float[Array, ""]
 
+    @property
+    def capacity(self) -> int:
+        """The rows, padding included."""
+        return jax.tree.leaves(self.examples, is_leaf=is_sparse)[0].shape[0]
 
-@pytree
-class Problem:
-    """Minimise the weighted mean over clients of their mean loss, plus g."""
-
-    g: Regulariser
-    x0: Point
-    loss: Loss | Callable[[Any, Any], Array] = static()
-    batch: int | None = static(default=None)
-
-    def objective(self, shard: Shard) -> Objective:
-        loss = self.loss if isinstance(self.loss, Loss) else Autodiff(self.loss)
-        examples, capacity = shard.examples, capacity_of(shard.examples)
-        kind = dtype(self.x0)
-        real = jnp.arange(capacity, dtype=shard.size.dtype) < shard.size
-        evenly = real.astype(kind) / shard.size.astype(kind)
-
-        def full_grad(x):
-            return loss.gradient(x, examples, evenly)
-
-        def value(x):
-            return evenly @ loss(x, examples)
-
-        def grad(x, key):
-            if self.batch is None:
-                return full_grad(x)
-            rows = draw(key, shard.size, self.batch, capacity)
-            batch = jax.tree.map(lambda a: a[rows], examples, is_leaf=is_sparse)
-            return loss.gradient(x, batch, jnp.full(self.batch, 1 / self.batch, kind))
-
-        return Objective(grad, full_grad, value)
-
-
-def capacity_of(examples: Any) -> int:
-    """The rows of one client's examples, padding included."""
-    return jax.tree.leaves(examples, is_leaf=is_sparse)[0].shape[0]
+    def row_weights(self, kind: Any) -> Float[Array, " rows"]:
+        """Each row's weight in the client's mean; 0 for padding."""
+        real = jnp.arange(self.capacity, dtype=self.size.dtype) < self.size
+        return real.astype(kind) / self.size.astype(kind)
 
 
 def shards_of(
@@ -83,7 +50,11 @@ def shards_of(
     sizes = [rows_of(site, i) for i, site in enumerate(sites)]
     if not sizes:
         raise ValueError("There are no clients: give at least one site.")
-    capacity = max(sizes)
+    return stack(sites, client_weights(weights, sizes), max(sizes), dtype)
+
+
+def stack(sites: Sequence[Any], weights: np.ndarray, capacity: int, dtype: Any) -> Shard:
+    """Sites of the same arrays as one federation of `capacity` rows each."""
 
     def pad(*leaves):
         if len({leaf.shape[1:] for leaf in leaves}) > 1:
@@ -101,12 +72,10 @@ def shards_of(
             row[len(leaf) :] = leaf[0]
         return jnp.asarray(stacked)
 
-    examples = jax.tree.map(pad, *(jax.tree.map(as_array, site) for site in sites))
-    return Shard(
-        examples,
-        jnp.asarray(np.array(sizes, np.int32)),
-        jnp.asarray(client_weights(weights, sizes).astype(dtype)),
-    )
+    arrays = [jax.tree.map(as_array, site) for site in sites]
+    sizes = np.array([jax.tree.leaves(site)[0].shape[0] for site in arrays], np.int32)
+    examples = jax.tree.map(pad, *arrays)
+    return Shard(examples, jnp.asarray(sizes), jnp.asarray(weights.astype(dtype)))
 
 
 def as_array(leaf: Any) -> Any:

@@ -12,13 +12,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from proxfl.core import Regulariser
-from proxfl.points import Point, dtype
+from proxfl.points import Point, Scalar, dtype, norm
 
 # One for all coordinates, or one for each.
 Weight = Float[Array | np.ndarray, "..."] | float | int
 
 
-def fit(held: Point, x: Point) -> Point:
+def cast(held: Point, x: Point) -> Point:
     """What a regulariser holds, in the floating type of x: precision belongs to the run."""
     return jax.tree.map(lambda a: jnp.asarray(a, dtype(x)), held)
 
@@ -28,7 +28,10 @@ class Directional(Regulariser):
 
     @abc.abstractmethod
     def derivative(self, x: Point) -> tuple[Point, "Directional"]:
-        """The slope and the rest of g'(x; d) = <slope, d> + rest(d)."""
+        """The slope and the rest of `g'(x; d) = <slope, d> + rest(d)`."""
+
+    def distance(self, x: Point, grad: Point) -> Scalar:
+        return norm(shortest(self, x, grad))
 
 
 def shortest(g: Directional, x: Point, grad: Point) -> Point:

@@ -7,8 +7,8 @@ below `step_limit`. `distance` uses the limiting subdifferential, which at 0 is 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from proxfl.points import Scalar, norm
-from proxfl.prox.directional import Directional, fit, shortest
+from proxfl.points import Scalar
+from proxfl.prox.directional import Directional, cast
 from proxfl.prox.norms import L1
 from proxfl.pytree import non_negative, positive, pytree
 
@@ -33,10 +33,7 @@ class MCP(Directional):
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], L1]:
         slope = jnp.maximum(self.weight - jnp.abs(x) / self.gamma, 0.0)
-        return slope * jnp.sign(x), L1(jnp.where(x == 0, fit(self.weight, x), 0.0))
-
-    def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
-        return norm(shortest(self, x, grad))
+        return slope * jnp.sign(x), L1(jnp.where(x == 0, cast(self.weight, x), 0.0))
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return L1(self.weight).bound(x)
@@ -72,10 +69,7 @@ class SCAD(Directional):
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], L1]:
         fall = (self.a * self.weight - jnp.abs(x)) / (self.a - 1)
         slope = jnp.clip(fall, 0.0, self.weight)
-        return slope * jnp.sign(x), L1(jnp.where(x == 0, fit(self.weight, x), 0.0))
-
-    def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
-        return norm(shortest(self, x, grad))
+        return slope * jnp.sign(x), L1(jnp.where(x == 0, cast(self.weight, x), 0.0))
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return L1(self.weight).bound(x)

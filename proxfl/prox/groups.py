@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from proxfl.points import Scalar, norm
-from proxfl.prox.directional import Directional, fit, shortest
+from proxfl.prox.directional import Directional, cast
 from proxfl.pytree import non_negative, pytree
 
 
@@ -39,6 +39,10 @@ class GroupL2(Directional):
             factors = np.sqrt(np.bincount(labels[labels >= 0], minlength=groups))
         return cls(labels.astype(np.int32), np.asarray(factors, np.float64), weight)
 
+    @property
+    def is_sublinear(self) -> bool:
+        return True
+
     def value(self, x: Float[Array, "..."]) -> Scalar:
         return jnp.sum(self._weights(x) * self._lengths(x))
 
@@ -53,9 +57,6 @@ class GroupL2(Directional):
         rest = jnp.where(lengths > 0, 0.0, weights)
         return x * slopes[self._slots()], GroupL2(self.labels, rest[:-1])
 
-    def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
-        return norm(shortest(self, x, grad))
-
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return norm(self._weights(x))
 
@@ -64,7 +65,7 @@ class GroupL2(Directional):
         return jnp.where(self.labels < 0, self.factors.size, self.labels)
 
     def _weights(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
-        return self.weight * jnp.append(fit(self.factors, x), jnp.zeros((), x.dtype))
+        return self.weight * jnp.append(cast(self.factors, x), jnp.zeros((), x.dtype))
 
     def _lengths(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
         squares, slots = jnp.ravel(x * x), jnp.ravel(self._slots())

@@ -16,6 +16,10 @@ class Nuclear(Regulariser):
 
     weight: Scalar = non_negative()
 
+    @property
+    def is_sublinear(self) -> bool:
+        return True
+
     def value(self, x: Float[Array, "rows cols"]) -> Scalar:
         return self.weight * jnp.sum(jnp.linalg.svd(x, compute_uv=False))
 

@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 
 from proxfl.core import Regulariser
 from proxfl.points import Point, Scalar, dot, dtype, norm, zeros_like
-from proxfl.prox.directional import Directional, Weight, fit, shortest
+from proxfl.prox.directional import Directional, Weight, cast
 from proxfl.prox.levels import level
 from proxfl.pytree import non_negative, pytree
 
@@ -52,19 +52,20 @@ class L1(Directional):
 
     weight: Weight = non_negative()
 
+    @property
+    def is_sublinear(self) -> bool:
+        return True
+
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        return jnp.sum(fit(self.weight, x) * jnp.abs(x))
+        return jnp.sum(cast(self.weight, x) * jnp.abs(x))
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        most = step * fit(self.weight, x)
+        most = step * cast(self.weight, x)
         return x - jnp.clip(x, -most, most)
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "L1"]:
-        weight = fit(self.weight, x)
+        weight = cast(self.weight, x)
         return weight * jnp.sign(x), L1(jnp.where(x == 0, weight, 0.0))
-
-    def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
-        return norm(shortest(self, x, grad))
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return norm(jnp.full_like(x, self.weight))
@@ -88,9 +89,6 @@ class L2Norm(Directional):
         length = norm(x)
         slope = x * (self.weight / jnp.where(length > 0, length, 1.0))
         return slope, L2Norm(jnp.where(length > 0, zeros_like(length), self.weight))
-
-    def distance(self, x: Point, grad: Point) -> Scalar:
-        return norm(shortest(self, x, grad))
 
     def bound(self, x: Point) -> Scalar:
         return self.weight

@@ -12,7 +12,7 @@ from optax import projections
 
 from proxfl.core import Regulariser
 from proxfl.points import Point, Scalar, dot, dtype, norm, size
-from proxfl.prox.directional import Directional, Weight, fit, shortest
+from proxfl.prox.directional import Directional, Weight, cast, shortest
 from proxfl.prox.levels import level, onto_simplex
 from proxfl.pytree import positive, pytree
 
@@ -43,14 +43,14 @@ class Box(Directional):
         return cls(lo, hi)
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        near, (lo, hi) = self._near(x), fit((self.lo, self.hi), x)
+        near, (lo, hi) = self._near(x), cast((self.lo, self.hi), x)
         return indicator(jnp.all((x >= lo - near) & (x <= hi + near)), x)
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        return projections.projection_box(x, *fit((self.lo, self.hi), x))
+        return projections.projection_box(x, *cast((self.lo, self.hi), x))
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Box"]:
-        near, (lo, hi), zero = self._near(x), fit((self.lo, self.hi), x), jnp.zeros_like(x)
+        near, (lo, hi), zero = self._near(x), cast((self.lo, self.hi), x), jnp.zeros_like(x)
         lo = jnp.where(x <= lo + near, zero, -jnp.inf)
         return zero, Box(lo, jnp.where(x >= hi - near, zero, jnp.inf))
 
@@ -60,6 +60,10 @@ class Box(Directional):
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return jnp.inf
 
+    def conjugate(self, v: Float[Array, "..."]) -> Scalar:
+        lo, hi = cast((self.lo, self.hi), v)
+        return jnp.sum(jnp.where(v == 0, 0.0, jnp.maximum(lo * v, hi * v)))
+
     def _near(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         return 8 * float(jnp.finfo(x.dtype).eps) * jnp.abs(x)
 
@@ -67,6 +71,10 @@ class Box(Directional):
 @pytree
 class NonNegative(Directional):
     """x >= 0 in every coordinate."""
+
+    @property
+    def is_sublinear(self) -> bool:
+        return True
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
         return indicator(jnp.all(x >= 0), x)
@@ -149,6 +157,9 @@ class Simplex(Regulariser):
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return jnp.inf
+
+    def conjugate(self, v: Float[Array, "..."]) -> Scalar:
+        return self.radius * jnp.max(v)
 
 
 @pytree

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from proxfl.points import Scalar, norm
-from proxfl.prox.directional import Directional, Weight, fit, shortest
+from proxfl.prox.directional import Directional, Weight, cast
 from proxfl.pytree import non_negative, positive, pytree
 
 # Newton's method rises to the root of a concave function and ends its rise quadratically; ten steps
@@ -31,16 +31,13 @@ class Curve(Directional):
     weight: Weight = non_negative()
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        return jnp.sum(fit(self.weight, x) * x * x) / 2
+        return jnp.sum(cast(self.weight, x) * x * x) / 2
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        return x / (1 + step * fit(self.weight, x))
+        return x / (1 + step * cast(self.weight, x))
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Curve"]:
-        return fit(self.weight, x) * x, Curve(jnp.zeros_like(x))
-
-    def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
-        return norm(shortest(self, x, grad))
+        return cast(self.weight, x) * x, Curve(jnp.zeros_like(x))
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         return jnp.where(jnp.any(jnp.asarray(self.weight) > 0), jnp.inf, 0.0)
@@ -57,12 +54,12 @@ class Ellipsoids(Directional):
     weight: Scalar = non_negative(default=1.0)
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        curves = jnp.sum(fit(self.curve, x) * x * x) / 2
-        return jnp.sum(self._weights(x) * self._lengths(fit(self.unit, x) * x)) + curves
+        curves = jnp.sum(cast(self.curve, x) * x * x) / 2
+        return jnp.sum(self._weights(x) * self._lengths(cast(self.unit, x) * x)) + curves
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        unit, slots = fit(self.unit, x), self._slots()
-        shrink = 1 + step * fit(self.curve, x)
+        unit, slots = cast(self.unit, x), self._slots()
+        shrink = 1 + step * cast(self.curve, x)
         pull, scaled = step * self._weights(x), unit * x
         kept = self._lengths(x / unit) > pull
         # |unit x'| = t reads |scaled / (t shrink + flat)| = 1, and 1 / that norm is concave in t.
@@ -89,27 +86,24 @@ class Ellipsoids(Directional):
         return jnp.where(free, x / shrink, jnp.where(kept[slots], t[slots] * x / below, 0.0))
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Ellipsoids"]:
-        unit, slots = fit(self.unit, x), self._slots()
+        unit, slots = cast(self.unit, x), self._slots()
         lengths, weights = self._lengths(unit * x), self._weights(x)
         slopes = weights / jnp.where(lengths > 0, lengths, 1.0)
         rest = jnp.where(lengths > 0, 0.0, weights)[:-1]
-        slope = unit * unit * x * slopes[slots] + fit(self.curve, x) * x
+        slope = unit * unit * x * slopes[slots] + cast(self.curve, x) * x
         return slope, Ellipsoids(self.labels, rest, self.unit, jnp.zeros_like(x))
-
-    def distance(self, x: Float[Array, "..."], grad: Float[Array, "..."]) -> Scalar:
-        return norm(shortest(self, x, grad))
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         """Valid; attained if the units in each group are the same."""
         bent = jnp.any(jnp.asarray(self.curve) > 0)
-        return jnp.where(bent, jnp.inf, norm(self._weights(x)) * jnp.max(fit(self.unit, x)))
+        return jnp.where(bent, jnp.inf, norm(self._weights(x)) * jnp.max(cast(self.unit, x)))
 
     def _slots(self) -> Int[Array, "..."]:
         """Where each coordinate's group is kept: those in no group share one last slot."""
         return jnp.where(jnp.asarray(self.labels) < 0, self.factors.size, self.labels)
 
     def _weights(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
-        return self.weight * jnp.append(fit(self.factors, x), jnp.zeros((), x.dtype))
+        return self.weight * jnp.append(cast(self.factors, x), jnp.zeros((), x.dtype))
 
     def _sums(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
         slots = jnp.ravel(self._slots())

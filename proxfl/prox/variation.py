@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from proxfl.points import Scalar, norm
-from proxfl.prox.directional import Directional, Weight, fit, shortest
+from proxfl.prox.directional import Directional, Weight, cast
 from proxfl.pytree import non_negative, pytree
 
 
@@ -100,19 +100,16 @@ class TotalVariation(Directional):
     weight: Weight = non_negative()
 
     def value(self, x: Float[Array, " n"]) -> Scalar:
-        return jnp.sum(fit(self.weight, x) * jnp.abs(jnp.diff(x)))
+        return jnp.sum(cast(self.weight, x) * jnp.abs(jnp.diff(x)))
 
     def prox(self, x: Float[Array, " n"], step: Scalar) -> Float[Array, " n"]:
-        return smooth(x, jnp.full_like(x[1:], step * fit(self.weight, x)))
+        return smooth(x, jnp.full_like(x[1:], step * cast(self.weight, x)))
 
     def derivative(self, x: Float[Array, " n"]) -> tuple[Float[Array, " n"], "TotalVariation"]:
         jumps, end = jnp.diff(x), jnp.zeros((1,), x.dtype)
-        weight = fit(self.weight, x)
+        weight = cast(self.weight, x)
         pull, flat = weight * jnp.sign(jumps), jnp.where(jumps == 0, weight, 0.0)
         return jnp.append(end, pull) - jnp.append(pull, end), TotalVariation(flat)
-
-    def distance(self, x: Float[Array, " n"], grad: Float[Array, " n"]) -> Scalar:
-        return norm(shortest(self, x, grad))
 
     def bound(self, x: Float[Array, " n"]) -> Scalar:
         """Exact: at a zigzag both neighbours pull each entry the same way."""

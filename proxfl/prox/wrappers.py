@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from proxfl.core import Regulariser
 from proxfl.points import Point, Scalar, dot
-from proxfl.prox.directional import Weight, fit
+from proxfl.prox.directional import Weight, cast
 from proxfl.prox.norms import L1
 from proxfl.pytree import non_negative, positive, pytree
 
@@ -41,14 +41,14 @@ class Shifted(Regulariser):
     centre: Point
 
     def value(self, x: Point) -> Scalar:
-        return self.g.value(x - fit(self.centre, x))
+        return self.g.value(x - cast(self.centre, x))
 
     def prox(self, x: Point, step: Scalar) -> Point:
-        centre = fit(self.centre, x)
+        centre = cast(self.centre, x)
         return centre + self.g.prox(x - centre, step)
 
     def distance(self, x: Point, grad: Point) -> Scalar:
-        return self.g.distance(x - fit(self.centre, x), grad)
+        return self.g.distance(x - cast(self.centre, x), grad)
 
     def bound(self, x: Point) -> Scalar:
         return self.g.bound(x)
@@ -82,6 +82,12 @@ class Ridge(Regulariser):
     def step_limit(self) -> Scalar:
         """1 / step_limit is what g lacks of being convex, and the ridge makes up for it."""
         return 1 / jnp.maximum(1 / self.g.step_limit - self.weight, 0.0)
+
+    def conjugate(self, v: Point) -> Scalar | None:
+        if self.g.step_limit < jnp.inf:  # nor is g convex
+            return None
+        best = self.g.prox(v / self.weight, 1 / self.weight)
+        return dot(v, best) - self.value(best)
 
 
 def elastic_net(l1: Weight, l2: Scalar) -> Ridge:

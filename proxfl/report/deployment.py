@@ -3,15 +3,16 @@
 import datetime
 from typing import Any
 
+from proxfl.console.words import count, size
 from proxfl.report.page import Page
-from proxfl.train.saved import Told, count, size
+from proxfl.train.saved import Saved
 
 MOST_FAULTS = 100  # of a table; manifest.json has the rest
 
 
-def deployment(made: Page, told: Told) -> None:
-    held = told.manifest["deployment"]
-    rounds, sites = told.model["certificate"]["rounds"], held["sites"]
+def deployment(made: Page, saved: Saved) -> None:
+    held = saved.manifest["deployment"]
+    rounds, sites = saved.model["certificate"]["rounds"], held["sites"]
     always = all(site["rounds"] == rounds for site in sites.values())
     who = "Every site took part in every round." if always else "Not every site was in every round."
     again = count(held["resumed"], "time")
@@ -33,7 +34,7 @@ def deployment(made: Page, told: Told) -> None:
 
 
 def sizes(ways: Any) -> list[str]:
-    return [size(ways[way][what]) for what in ("payload", "flower") for way in ("up", "down")]
+    return [size(ways[way][what]) for what in ("payload", "wire") for way in ("up", "down")]
 
 
 def faults(made: Page, found: list[dict[str, Any]]) -> None:

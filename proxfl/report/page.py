@@ -11,8 +11,8 @@ import jinja2
 import matplotlib
 from matplotlib.figure import Figure
 
-from proxfl.storage.files import write_text
 from proxfl.drawing.plots import STYLE
+from proxfl.storage.files import write_text
 
 
 class Page:

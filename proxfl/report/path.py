@@ -10,24 +10,24 @@ model/              the chosen model, refitted on all rows, in the files of `pro
 path.json           what was run and chosen
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from proxfl.console.words import count, size
+from proxfl.drawing import plots
+from proxfl.report import training
+from proxfl.report.page import Page
+from proxfl.report.path_figures import CHOICES, figures
+from proxfl.report.training import MOST_ROWS
 from proxfl.storage.files import whole_folder, write_text
 from proxfl.train import folder
 from proxfl.train.folds import Validation
 from proxfl.train.path import RegularisationPath
-from proxfl.report.path_figures import CHOICES, WORDS, figures, sizes
+from proxfl.train.spec import describe
 from proxfl.train.train import Fit
-from proxfl.report import plots
-from proxfl.report.training import MOST_ROWS
-from proxfl.report.page import Page
-from proxfl.train.saved import count, size
-from proxfl.spec import describe
 
 SUMMARY, REPORT, CHOSEN = "path.json", "report.html", "model"
 
@@ -60,7 +60,7 @@ def write(where: Path, found: Found, command: str) -> None:
             write_text(made / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
         plots.save_figures(drawn, made / "figures")
         report(found, drawn, command).write(made / REPORT)
-        folder.write(made / CHOSEN, found.fit, command)
+        training.save(made / CHOSEN, found.fit, command)
         folder.write_json(made / SUMMARY, summary(found, command))
 
 
@@ -86,9 +86,8 @@ def along(path: RegularisationPath, validation: Validation) -> pd.DataFrame:
         "left_out_loss": validation.mean,
         "left_out_error": validation.error,
     }
-    if validation.accuracy is not None:
-        columns["left_out_accuracy"] = validation.accuracy
-    return pd.DataFrame(columns)
+    scores = {f"left_out_{name}": mean for name, mean in validation.mean_scores.items()}
+    return pd.DataFrame(columns | scores)
 
 
 def coefficients(path: RegularisationPath) -> pd.DataFrame:
@@ -119,8 +118,7 @@ def fold_lines(path: RegularisationPath, validation: Validation, k: int) -> pd.D
         "weight": path.weights,
         "loss": validation.losses[k],
     }
-    if validation.accuracies is not None:
-        columns["accuracy"] = validation.accuracies[k]
+    columns |= {name: values[k] for name, values in validation.scores.items()}
     return pd.DataFrame(columns | {"rounds": validation.rounds[k]})
 
 
@@ -132,16 +130,14 @@ def summary(found: Found, command: str) -> dict[str, Any]:
         "format": "proxfl path 1",
         "command": command,
         "config": path.spec_at(index).to_dict(),
-        "choice": asdict(path.choice),
+        "choice": path.choice.to_dict(),
         "folds": list(validation.names),
         "weight": float(path.weights[index]),
         "weights": {rule: float(path.weights[validation.chosen(rule)]) for rule in CHOICES},
         "largest_weight": float(path.weights[0]),
         "left_out_loss": float(validation.mean[index]),
         "left_out_error": float(validation.error[index]),
-        "left_out_accuracy": None
-        if validation.accuracy is None
-        else float(validation.accuracy[index]),
+        **{f"left_out_{name}": float(mean[index]) for name, mean in validation.mean_scores.items()},
         "nonzeros": int(path.nonzeros[index]),
         "all_converged": bool(path.converged.all()),
         "path_rounds": rounds,
@@ -154,7 +150,7 @@ def summary(found: Found, command: str) -> dict[str, Any]:
 
 def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
     path, told = found.path, summary(found, command)
-    title = f"{path.spec.target}: the {WORDS[path.key]} of a {path.spec.loss} model"
+    title = f"{path.spec.target}: the {path.sweep.axis} of a {path.spec.loss} model"
     page = Page(title, lead(found))
     page.section("What was asked")
     page.code(describe(path.spec_at(found.chosen)))
@@ -212,9 +208,8 @@ def lead(found: Found) -> str:
 
 
 def choices(page: Page, found: Found) -> None:
-    accuracy = [] if found.validation.accuracy is None else ["accuracy"]
-    heads = ["rule", "weight", "size", "loss left out", "standard error", *accuracy]
-    page.table(heads, choice_rows(found))
+    heads = ["rule", "weight", "size", "loss left out", "standard error"]
+    page.table([*heads, *found.validation.scores], choice_rows(found))
 
 
 def choice_rows(found: Found) -> list[list[Any]]:
@@ -223,8 +218,9 @@ def choice_rows(found: Found) -> list[list[Any]]:
     for rule, (_, words) in CHOICES.items():
         i = validation.chosen(rule)
         row = [words + (" (chosen)" if rule == found.rule else ""), float(path.weights[i])]
-        row += [int(sizes(path)[i]), float(validation.mean[i]), float(validation.error[i])]
-        row += [] if validation.accuracy is None else [float(validation.accuracy[i])]
+        size = int(path.sweep.parts.sizes(path)[i])
+        row += [size, float(validation.mean[i]), float(validation.error[i])]
+        row += [float(mean[i]) for mean in validation.mean_scores.values()]
         rows.append(row)
     return rows
 
@@ -236,8 +232,7 @@ def folds(page: Page, found: Found) -> None:
         "share of the objective": validation.shares.tolist(),
         "loss left out": validation.losses[:, i].tolist(),
     }
-    if validation.accuracies is not None:
-        columns["accuracy"] = validation.accuracies[:, i].tolist()
+    columns |= {name: values[:, i].tolist() for name, values in validation.scores.items()}
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
     page.table(list(columns), rows, "Each fold at the chosen weight.")
 
@@ -246,7 +241,7 @@ def chosen_parts(page: Page, found: Found) -> None:
     """What the chosen model holds, and in how many folds."""
     validation, spec = found.validation, found.path.spec
     shares = dict(zip(validation.parts, validation.stability[found.chosen].tolist(), strict=True))
-    if found.path.key == "nuclear":
+    if not found.path.sweep.parts.by_feature:
         page.table(["part", "share of folds"], [[part, share] for part, share in shares.items()])
         return
     agreement = found.path.agreement

@@ -6,15 +6,14 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from proxfl.train.folds import Validation, spread
-from proxfl.train.path import RegularisationPath
-from proxfl.report import plots
+from proxfl.drawing import plots
 from proxfl.report.training_figures import WIDTH, shorter
+from proxfl.train.folds import Validation, standard_error
+from proxfl.train.path import RegularisationPath
 
 NAMED = 6  # lines that get a colour and a name; the others are grey
 MOST_ROWS = 40  # of a heat map
 CHOICES = {"min": (":", "least loss"), "1se": ("--", "one standard error")}
-WORDS = {"l1": "l1 weight", "group_weight": "group weight", "nuclear": "nuclear weight"}
 
 
 def figures(path: RegularisationPath, validation: Validation) -> dict[str, Figure]:
@@ -26,36 +25,9 @@ def figures(path: RegularisationPath, validation: Validation) -> dict[str, Figur
         }
 
 
-def penalised(path: RegularisationPath) -> np.ndarray:
-    """Coefficients as the penalty of a path sees them: of standardised features, if so asked."""
-    scale = np.array(path.agreement.scale) if path.spec.standardise else np.ones(1)
-    return path.coef * scale.reshape(-1, *[1] * (path.coef.ndim - 2))
-
-
-def singular_values(path: RegularisationPath) -> np.ndarray:
-    return np.linalg.svd(penalised(path), compute_uv=False)
-
-
-def curves(path: RegularisationPath) -> tuple[np.ndarray, list[str], str]:
-    """One column per line of the first figure, their names, and what they are."""
-    if path.key == "nuclear":
-        values = singular_values(path)
-        values = np.where(values > 1e-10 * values.max(), values, 0.0)
-        return values, [f"direction {k + 1}" for k in range(values.shape[1])], "singular value"
-    values, what = path.coef, "coefficient"
-    if values.ndim == 3:
-        values, what = np.linalg.norm(values, axis=2), "norm over classes"
-    scale = np.array(path.agreement.scale)
-    if (scale != 1).any():
-        centred = path.spec.intercept or path.spec.standardise
-        unit = "standard deviation" if centred else "root mean square"
-        values, what = values * scale, f"{what}, per {unit}"
-    return values, list(path.agreement.features), what
-
-
 def coefficients(path: RegularisationPath, validation: Validation) -> Figure:
     figure, (axes,) = plots.panels(1, width=WIDTH, height=4.2)
-    values, names, what = curves(path)
+    values, names, what = path.sweep.parts.curves(path)
     size = np.abs(values)
     # The names go to the curves that matter most where the loss is least.
     order = np.lexsort((-size.max(axis=0), -size[validation.chosen("min")]))
@@ -85,8 +57,7 @@ def entered(curve: np.ndarray) -> np.ndarray:
 
 def scores(path: RegularisationPath, validation: Validation) -> Figure:
     shown = {"mean loss of rows left out": validation.losses}
-    if validation.accuracies is not None:
-        shown["accuracy on rows left out"] = validation.accuracies
+    shown |= {f"{name} on rows left out": values for name, values in validation.scores.items()}
     figure, axes = plots.panels(1, width=WIDTH, height=3.2, rows=len(shown))
     each = [axes[0]] if len(shown) == 1 else list(axes[:, 0])
     for where, (what, values) in zip(each, shown.items(), strict=True):
@@ -103,7 +74,7 @@ def scores(path: RegularisationPath, validation: Validation) -> Figure:
 def band(axes: Any, path: RegularisationPath, validation: Validation, values: np.ndarray) -> None:
     """The mean over folds with one standard error to either side; whole sites also one by one."""
     shares, colour = validation.shares, plots.COLOURS[1]
-    mean, error = shares @ values, spread(shares, values)
+    mean, error = shares @ values, standard_error(shares, values)
     if path.choice.by == "sites":
         lines = axes.plot(path.weights, values.T, color="0.75", linewidth=0.8, zorder=1)
         lines[0].set_label("each site")
@@ -153,7 +124,7 @@ def mark_choices(
 def weight_axis(axes: Any, path: RegularisationPath) -> None:
     """Weights from large to small, as the path is walked."""
     axes.set_xscale("log")
-    axes.set(xlabel=WORDS[path.key])
+    axes.set(xlabel=path.sweep.axis)
     margin = (path.weights[0] / path.weights[-1]) ** 0.02
     axes.set_xlim(path.weights[0] * margin, path.weights[-1] / margin)
 
@@ -161,14 +132,6 @@ def weight_axis(axes: Any, path: RegularisationPath) -> None:
 def size_axis(axes: Any, path: RegularisationPath) -> None:
     """The size of the model at a few weights, above the axes."""
     top, shown = axes.secondary_xaxis("top"), np.linspace(0, len(path.weights) - 1, 6).astype(int)
-    top.set_xticks(path.weights[shown], sizes(path)[shown], minor=False)
+    top.set_xticks(path.weights[shown], path.sweep.parts.sizes(path)[shown], minor=False)
     top.set_xticks([], minor=True)
-    top.set_xlabel("directions" if path.key == "nuclear" else "coefficients that are not zero")
-
-
-def sizes(path: RegularisationPath) -> np.ndarray:
-    """What a model holds: coefficients that are not zero, or directions of a low-rank one."""
-    if path.key != "nuclear":
-        return path.nonzeros
-    values = singular_values(path)
-    return (values > 1e-10 * np.maximum(values[:, :1], np.finfo(float).tiny)).sum(axis=1)
+    top.set_xlabel(path.sweep.parts.size)

@@ -1,35 +1,44 @@
 """The report of one training run, from what its folder tells."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from proxfl.console.words import count, size, unit_of
 from proxfl.report.deployment import deployment
-from proxfl.report.training_figures import bars, objective_figure, optimality_figure
 from proxfl.report.page import Page
-from proxfl.train.saved import Told, count, scales, size, unit_of
-from proxfl.spec import FIELDS, Spec, describe
+from proxfl.report.training_figures import bars, objective_figure, optimality_figure
+from proxfl.train import folder
+from proxfl.train.saved import Saved, scales
+from proxfl.train.spec import describe, in_words
+from proxfl.train.train import Fit
 
 MOST_ROWS = 500  # of a table; model.json has the rest
 
 
-def page(told: Told) -> Page:
-    model, sites = told.model, told.manifest["sites"]
-    title = f"{model['target']}: a {told.spec.loss} model from {count(sites, 'site')}"
-    made = Page(title, lead(told))
+def page(saved: Saved) -> Page:
+    model, sites = saved.model, saved.manifest["sites"]
+    title = f"{model['target']}: a {saved.spec.loss} model from {count(sites, 'site')}"
+    made = Page(title, lead(saved))
     for heading, fill in SECTIONS.items():
-        if heading == DEPLOYED and "deployment" not in told.manifest:
+        if heading == DEPLOYED and "deployment" not in saved.manifest:
             continue
         made.section(heading)
-        fill(made, told)
+        fill(made, saved)
     return made
 
 
-def lead(told: Told) -> str:
+def save(where: Path, fit: Fit, command: str) -> None:
+    """All files of a finished run: the model first, so that no picture can cost it."""
+    page(folder.write(where, fit, command)).write(where / folder.REPORT)
+
+
+def lead(saved: Saved) -> str:
     """The result in two sentences."""
-    nonzero, all_ = len(told.model["nonzeros"]), np.size(told.model["coef"])
-    return f"{verdict(told.model['certificate'])} {nonzero} of {all_} coefficients are not zero."
+    nonzero, all_ = len(saved.model["nonzeros"]), np.size(saved.model["coef"])
+    return f"{verdict(saved.model['certificate'])} {nonzero} of {all_} coefficients are not zero."
 
 
 def verdict(certificate: Mapping[str, Any]) -> str:
@@ -40,8 +49,8 @@ def verdict(certificate: Mapping[str, Any]) -> str:
     return f"Not converged after {rounds}: {found} is above the tolerance {tolerance:.2g}."
 
 
-def asked(made: Page, told: Told) -> None:
-    spec = told.spec
+def asked(made: Page, saved: Saved) -> None:
+    spec = saved.spec
     made.text(in_words(spec))
     made.code(describe(spec))
     chosen = {"local steps": spec.local_steps, "rows per step": spec.batch or "all"}
@@ -49,58 +58,41 @@ def asked(made: Page, told: Told) -> None:
     made.facts({"method": spec.algorithm, **chosen, "rounds at most": f"{spec.rounds:,}"})
 
 
-def in_words(spec: Spec) -> str:
-    """The objective as one sentence, in the words that explain the options."""
-    meaning = lambda key: FIELDS[key].metadata["meaning"]
-    weights = [key for key in ("l1", "group_weight", "nuclear", "l2") if getattr(spec, key)]
-    terms = [
-        f"{getattr(spec, key):g} times {meaning(key).split('the weight of ')[1]}" for key in weights
-    ]
-    over = "weighted by their rows" if spec.weights == "samples" else "all sites weighing the same"
-    text = f"Minimise the mean {spec.loss} loss per row over all sites, {over}"
-    text += f", plus {', plus '.join(terms)}" if terms else ", without a penalty"
-    limits = ["not negative"] if spec.nonneg else []
-    limits += [f"between {spec.box[0]:g} and {spec.box[1]:g}"] if spec.box else []
-    limits += [f"not negative and of sum {spec.simplex:g}"] if spec.simplex else []
-    text += f"; coefficients must be {' and '.join(limits)}" if limits else ""
-    return f"{text}. The target is {spec.target}."
-
-
-def found(made: Page, told: Told) -> None:
-    model, coef = told.model, np.array(told.model["coef"])
+def found(made: Page, saved: Saved) -> None:
+    model, coef = saved.model, np.array(saved.model["coef"])
     if not model["nonzeros"]:
         made.text("All coefficients are zero: a smaller penalty would let some in.")
     elif coef.ndim == 1:
         if len(model["nonzeros"]) > 1:
-            made.figure(bars(told), "The largest coefficients." + scaled_note(told))
-        single(made, told)
+            made.figure(bars(saved), "The largest coefficients." + scaled_note(saved))
+        single(made, saved)
     else:
-        by_class(made, told)
+        by_class(made, saved)
     names = [str(label) for label in model["classes"]] if coef.ndim > 1 else [""]
     values = np.atleast_1d(model["intercept"]).tolist()
-    if told.spec.intercept:
+    if saved.spec.intercept:
         pairs = zip(names, values, strict=True)
         made.facts({f"intercept {name}".strip(): f"{value:.6g}" for name, value in pairs})
-    if told.spec.loss == "logistic":
+    if model["classes"] and coef.ndim == 1:
         made.text(f"A positive score speaks for {model['target']} = {model['classes'][1]}.")
 
 
-def scaled_note(told: Told) -> str:
-    return " For standardised features." if told.spec.standardise else ""
+def scaled_note(saved: Saved) -> str:
+    return " For standardised features." if saved.spec.standardise else ""
 
 
-def single(made: Page, told: Told) -> None:
-    scale, entries = scales(told), told.model["nonzeros"]
+def single(made: Page, saved: Saved) -> None:
+    scale, entries = scales(saved), saved.model["nonzeros"]
     rows = [[e["feature"], e["value"], e["value"] * scale[e["feature"]]] for e in entries]
     rows = sorted(rows, key=lambda row: -abs(row[2]))[:MOST_ROWS]
     columns = ["feature", "coefficient", "standardised"]
-    shown = 3 if told.spec.standardise else 2
+    shown = 3 if saved.spec.standardise else 2
     made.table(columns[:shown], [row[:shown] for row in rows], caption(len(entries)))
 
 
-def by_class(made: Page, told: Told) -> None:
+def by_class(made: Page, saved: Saved) -> None:
     """One row per feature that is in the model, one column per class."""
-    model, coef = told.model, np.array(told.model["coef"])
+    model, coef = saved.model, np.array(saved.model["coef"])
     order = [j for j in np.argsort(-np.abs(coef).max(axis=1), kind="stable") if coef[j].any()]
     rows = [[model["features"][j], *coef[j].tolist()] for j in order[:MOST_ROWS]]
     made.table(["feature", *map(str, model["classes"])], rows, caption(len(order)))
@@ -111,8 +103,8 @@ def caption(rows: int) -> str:
     return shown if rows <= MOST_ROWS else f"{shown} {rows - MOST_ROWS} more are in model.json."
 
 
-def certificate(made: Page, told: Told) -> None:
-    held = told.model["certificate"]
+def certificate(made: Page, saved: Saved) -> None:
+    held = saved.model["certificate"]
     gap = held["duality_gap"]
     made.text(verdict(held))
     made.facts(
@@ -124,26 +116,26 @@ def certificate(made: Page, told: Told) -> None:
             "optimality": f"{held['optimality']:.3g}: the same, relative to the gradient's length "
             "at the start",
             "tolerance": f"{held['tolerance']:.3g}",
-            "duality gap": "not known for this penalty"
+            "duality gap": "not known for this loss and penalty"
             if gap is None
             else f"{gap:.3g}: the objective is at most this much above the least possible",
         }
     )
 
 
-def convergence(made: Page, told: Told) -> None:
+def convergence(made: Page, saved: Saved) -> None:
     made.figure(
-        optimality_figure(told, told.series("round"), "round"),
-        "Optimality after each round; the dashed line is the tolerance." + uncounted_note(told),
+        optimality_figure(saved, saved.series("round"), "round"),
+        "Optimality after each round; the dashed line is the tolerance." + uncounted_note(saved),
     )
     made.figure(
-        objective_figure(told),
-        "The objective above its final value." + uncounted_note(told),
+        objective_figure(saved),
+        "The objective above its final value." + uncounted_note(saved),
     )
 
 
-def uncounted_note(told: Told) -> str:
-    missed = sum(not line["counted"] for line in told.history)
+def uncounted_note(saved: Saved) -> str:
+    missed = sum(not line["counted"] for line in saved.history)
     if not missed:
         return ""
     return (
@@ -152,20 +144,20 @@ def uncounted_note(told: Told) -> str:
     )
 
 
-def communication(made: Page, told: Told) -> None:
-    sites = len(told.manifest["sites"])
-    each = (told.series("bytes_up") + told.series("bytes_down")) / sites
+def communication(made: Page, saved: Saved) -> None:
+    sites = len(saved.manifest["sites"])
+    each = (saved.series("bytes_up") + saved.series("bytes_down")) / sites
     unit, scale = unit_of(float(each[-1]))
     made.figure(
-        optimality_figure(told, each / scale, f"{unit} per site, up and down"),
+        optimality_figure(saved, each / scale, f"{unit} per site, up and down"),
         "What optimality cost in communication.",
     )
     rows = [
         [LEDGER[kind], t["exchanges"], size(t["up"]), size(t["down"])]
-        for kind, t in told.manifest["ledger"].items()
+        for kind, t in saved.manifest["ledger"].items()
         if t["exchanges"]
     ]
-    rows.append(["all", *total(told)])
+    rows.append(["all", *total(saved)])
     made.table(
         ["exchange", "times", "up", "down"],
         rows,
@@ -178,18 +170,18 @@ LEDGER = {
     "round": "rounds of training",
     "curvature": "smoothness, one number up",
     "evaluate": "losses and full gradients, for the certificate",
-    "excess": "balance of the slopes, for the duality gap",
+    "imbalance": "mean of the slopes, for the duality gap",
     "conjugate": "conjugates of the losses, for the duality gap",
 }
 
 
-def total(told: Told) -> list[Any]:
-    exchanges = sum(t["exchanges"] for t in told.manifest["ledger"].values())
-    return [exchanges, size(told.manifest["bytes_up"]), size(told.manifest["bytes_down"])]
+def total(saved: Saved) -> list[Any]:
+    exchanges = sum(t["exchanges"] for t in saved.manifest["ledger"].values())
+    return [exchanges, size(saved.manifest["bytes_up"]), size(saved.manifest["bytes_down"])]
 
 
-def site_table(made: Page, told: Told) -> None:
-    sites = told.manifest["sites"]
+def site_table(made: Page, saved: Saved) -> None:
+    sites = saved.manifest["sites"]
     dropped = any(site["dropped"] for site in sites)
     keys = ["name", "rows", *(["dropped"] if dropped else []), "weight", "loss"]
     made.table(
@@ -199,8 +191,8 @@ def site_table(made: Page, told: Told) -> None:
     )
 
 
-def data(made: Page, told: Told) -> None:
-    agreement, spec = told.manifest["agreement"], told.spec
+def data(made: Page, saved: Saved) -> None:
+    agreement, spec = saved.manifest["agreement"], saved.spec
     facts = {"rows": f"{sum(agreement['rows']):,}", "features": len(agreement["features"])}
     if agreement["classes"]:
         facts["classes"] = ", ".join(map(str, agreement["classes"]))
@@ -220,8 +212,8 @@ def data(made: Page, told: Told) -> None:
     made.text("No row of data is in this report, nor did any leave its site.")
 
 
-def again(made: Page, told: Told) -> None:
-    manifest = told.manifest
+def again(made: Page, saved: Saved) -> None:
+    manifest = saved.manifest
     made.code(manifest["command"])
     made.facts(
         {

@@ -8,7 +8,7 @@ import numpy as np
 from proxfl.data import Design, Scaling, group_sparse, lasso, logistic, low_rank, synthetic
 from proxfl.losses import Logistic, SigmoidLoss, Squared
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard, shards_of
+from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1, GroupL2, Nuclear, Simplex
 
 SKEWED = Design(clients=10, rows=60, features=20, feature_shift=1.0, coef_shift=1.0)

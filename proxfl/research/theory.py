@@ -22,9 +22,9 @@ import numpy as np
 
 from proxfl.algorithms.decoupled import Decoupled
 from proxfl.engine.blocks import mean_over_clients
-from proxfl.points import Point, dot
-from proxfl.problem.shards import Problem, Shard
 from proxfl.engine.smoothness import curvature_bound
+from proxfl.points import Point, dot
+from proxfl.problem import Problem, Shard
 
 
 class Constants(NamedTuple):
@@ -66,7 +66,6 @@ def sample_variance(problem: Problem, shards: Shard, x: Point):
     """Every client's mean squared distance of one sample's gradient from the client's own."""
 
     def one(shard: Shard):
-        rows = jax.tree.leaves(shard.examples)[0].shape[0]
         mean = problem.objective(shard).full_grad(x)
 
         def deviation(row):
@@ -75,9 +74,8 @@ def sample_variance(problem: Problem, shards: Shard, x: Point):
             difference = problem.objective(alone).full_grad(x) - mean
             return dot(difference, difference)
 
-        real = jnp.arange(rows, dtype=shard.size.dtype) < shard.size
-        squares = jax.lax.map(deviation, jnp.arange(rows), batch_size=64)
-        return jnp.sum(jnp.where(real, squares, 0)) / shard.size.astype(squares.dtype)
+        squares = jax.lax.map(deviation, jnp.arange(shard.capacity), batch_size=64)
+        return shard.row_weights(squares.dtype) @ squares
 
     return jax.lax.map(one, shards)
 

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import safetensors.numpy
 
-from proxfl.storage.files import whole
 from proxfl.points import Point, leaf_names
+from proxfl.storage.files import whole
 
 
 def arrays(model: Point) -> dict[str, np.ndarray]:

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from proxfl.errors import InputError
+
 # pandas and SciPy are imported when a file is read: the command line answers --help without them.
 Frame = Any
 Matrix = Any  # float64 [rows, cols]: a NumPy array, or a scipy.sparse.csr_matrix from LIBSVM
@@ -28,10 +30,6 @@ Matrix = Any  # float64 [rows, cols]: a NumPy array, or a scipy.sparse.csr_matri
 
 def is_sparse(A: Matrix) -> bool:
     return not isinstance(A, np.ndarray)
-
-
-class InputError(ValueError):
-    """A file or an option that cannot be used: what is wrong, and what to do."""
 
 
 class Columns(NamedTuple):

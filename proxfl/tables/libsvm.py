@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.tables.formats import Columns, InputError, Matrix
+from proxfl.errors import InputError
+from proxfl.tables.formats import Columns, Matrix
 
 
 def read_libsvm(path: Path, wanted: Sequence[str] | None) -> Columns:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from proxfl.errors import InputError
 from proxfl.tables.fingerprint import fingerprint
 from proxfl.tables.formats import (
     FRAMES,
     Columns,
-    InputError,
     Matrix,
     is_sparse,
     quoted,

@@ -18,13 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Regulariser
-from proxfl.losses import Coefficients, Huber, Linear, Logistic, Poisson, Softmax, Squared
-from proxfl.penalties import penalty, rescaled
+from proxfl.losses import Coefficients
+from proxfl.losses.targets import Label
 from proxfl.points import Point, Tree
-from proxfl.problem.shards import Problem, client_weights
-from proxfl.spec import Spec
-from proxfl.tables import InputError, Table, encode_target, label_values, merge_labels
-from proxfl.tables.labels import CLASSIFIERS, Label
+from proxfl.problem import Problem, client_weights
+from proxfl.tables import InputError, Table
+from proxfl.train.penalties import chosen
+from proxfl.train.regulariser import penalty, rescaled
+from proxfl.train.spec import Spec, loss_of
 
 
 def needs_moments(spec: Spec) -> bool:
@@ -38,7 +39,7 @@ def summarise(table: Table, spec: Spec) -> dict[str, Any]:
         "dropped": table.dropped,
         "features": list(table.features),
         "fingerprint": table.fingerprint,
-        "labels": list(label_values(table)) if spec.loss in CLASSIFIERS else [],
+        "labels": list(loss_of(spec).target.labels(table.y)),
         "targets": 1 if table.y.ndim == 1 else table.y.shape[1],
     }
     if needs_moments(spec):
@@ -66,7 +67,7 @@ class Agreement:
     scale: tuple[float, ...]  # and what they are then divided by
     unit: tuple[float, ...]  # the penalty acts on unit * coefficient
     fill: tuple[float, ...]  # for missing values
-    targets: tuple[Label, ...]  # what the scores of a row are for: the classes, for softmax
+    targets: tuple[Label, ...]  # what the scores of a row are for
 
     def to_dict(self) -> dict[str, Any]:
         return {name: list(value) for name, value in asdict(self).items()}
@@ -88,7 +89,8 @@ def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
             )
     features = tuple(first["features"])
     rows = tuple(int(summaries[site]["rows"]) for site in sites)
-    classes = merge_labels(spec.loss, (summaries[site]["labels"] for site in sites))
+    target = loss_of(spec).target
+    classes = target.merge((summaries[site]["labels"] for site in sites), spec.loss)
     count = len(features)
     centre, scale, unit, fill = np.zeros(count), np.ones(count), np.ones(count), np.zeros(count)
     if needs_moments(spec):
@@ -101,7 +103,6 @@ def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
         elif rescaled(spec):
             scale = spread if spec.intercept else np.hypot(mean, spread)
             unit = 1 / scale
-    targets = classes if spec.loss == "softmax" else names(spec.target, int(first["targets"]))
     return Agreement(
         sites=sites,
         rows=rows,
@@ -112,12 +113,8 @@ def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
         scale=tuple(scale.tolist()),
         unit=tuple(unit.tolist()),
         fill=tuple(fill.tolist()),
-        targets=targets,
+        targets=target.outputs(spec.target, int(first["targets"]), classes),
     )
-
-
-def names(target: str, count: int) -> tuple[str, ...]:
-    return (target,) if count == 1 else tuple(f"{target}{k}" for k in range(count))
 
 
 def pooled(features: tuple[str, ...], summaries: Mapping[str, Mapping[str, Any]]):
@@ -140,18 +137,7 @@ def prepare(table: Table, spec: Spec, agreement: Agreement) -> tuple[np.ndarray,
     """A site's examples as the loss takes them; they stay at the site."""
     A = np.where(np.isnan(table.dense), np.asarray(agreement.fill), table.dense)
     A = (A - np.asarray(agreement.centre)) / np.asarray(agreement.scale)
-    return A, encode_target(table, spec.loss, agreement.classes)
-
-
-def loss_of(spec: Spec) -> Linear:
-    made: dict[str, Linear] = {
-        "logistic": Logistic(),
-        "squared": Squared(),
-        "huber": Huber(float(spec.huber_delta)),
-        "softmax": Softmax(),
-        "poisson": Poisson(),
-    }
-    return made[spec.loss]
+    return A, loss_of(spec).target.encode(table, agreement.classes, spec.loss)
 
 
 def problem_of(spec: Spec, agreement: Agreement) -> Problem:
@@ -162,7 +148,7 @@ def problem_of(spec: Spec, agreement: Agreement) -> Problem:
     x0 = jnp.zeros(shape)
     if spec.intercept:
         x0 = Tree(Coefficients(x0, jnp.zeros(shape[1:])))
-    if spec.box is not None or spec.simplex:  # which may leave 0 out
+    if any(option.is_constraint for option in chosen(spec)):  # which may leave 0 out
         x0 = allowed(g, x0)
     return Problem(g=g, x0=x0, loss=loss_of(spec), batch=spec.batch)
 

@@ -49,7 +49,7 @@ class Federation(abc.ABC):
 
     @abc.abstractmethod
     def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Every site's answer to a named task of `proxfl.tasks`, by site."""
+        """Every site's answer to a named task of `proxfl.train.tasks`, by site."""
 
     @abc.abstractmethod
     def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:

@@ -7,10 +7,9 @@
     report.html         all of it, to read
     checkpoint.npz      as long as the run is not converged: what it goes on from
 
-`model.json` is written last, so a folder that has it is complete.
+`model.json` is written last but for the report, so a folder that has it has a whole model.
 """
 
-import dataclasses
 import datetime
 import json
 import os
@@ -25,20 +24,15 @@ import safetensors.numpy
 
 from proxfl import __version__
 from proxfl.storage.files import whole, write_text
-from proxfl.train.model import Model
-from proxfl.train.train import Fit
-from proxfl.report.training import page
-from proxfl.train.saved import Told
-from proxfl.spec import FIELDS, Spec, describe
 from proxfl.tables import InputError
+from proxfl.train.model import Model
+from proxfl.train.saved import Saved
+from proxfl.train.spec import Spec, describe, sections
+from proxfl.train.train import Fit
 
 MODEL, MANIFEST, HISTORY = "model.json", "manifest.json", "history.jsonl"
 ARRAYS, REPORT, CHECKPOINT = "model.safetensors", "report.html", "checkpoint.npz"
 FORMATS = {MODEL: "proxfl model 1", MANIFEST: "proxfl manifest 1"}
-
-PENALTIES = (
-    "l1 l2 feature_weights group group_weight nuclear nonneg box simplex".split()  # keys of Spec
-)
 
 
 def versions() -> dict[str, str]:
@@ -49,8 +43,8 @@ def versions() -> dict[str, str]:
 
 def begin(folder: Path, spec: Spec, fingerprints: Mapping[str, str], command: str) -> None:
     """Write what a resumption needs to know; without a checkpoint it starts from the beginning."""
-    told = {"fingerprints": dict(fingerprints)}
-    write_json(folder / MANIFEST, manifest(spec, command) | told)
+    saved = {"fingerprints": dict(fingerprints)}
+    write_json(folder / MANIFEST, manifest(spec, command) | saved)
 
 
 def manifest(spec: Spec, command: str) -> dict[str, Any]:
@@ -74,21 +68,21 @@ def discard(folder: Path) -> None:
         folder.rmdir()
 
 
-def write(folder: Path, fit: Fit, command: str) -> None:
-    """All files of a finished run."""
+def write(folder: Path, fit: Fit, command: str) -> Saved:
+    """The files of a finished run, all but the report, and what they hold."""
     arrays = {"coef": fit.model.coef, "intercept": fit.model.intercept}
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    told = Told(model_of(fit), manifest_of(fit, command), history_of(fit))
-    write_text(folder / HISTORY, "".join(json.dumps(line) + "\n" for line in told.history))
+    saved = Saved(model_of(fit), manifest_of(fit, command), history_of(fit))
+    write_text(folder / HISTORY, "".join(json.dumps(line) + "\n" for line in saved.history))
     with whole(folder / ARRAYS) as file:
         file.write(safetensors.numpy.save(contiguous))
-    page(told).write(folder / REPORT)
-    write_json(folder / MANIFEST, told.manifest)
-    write_json(folder / MODEL, told.model)
+    write_json(folder / MANIFEST, saved.manifest)
+    write_json(folder / MODEL, saved.model)
     if fit.solution.converged:
         (folder / CHECKPOINT).unlink(missing_ok=True)
     for litter in folder.glob(f".{CHECKPOINT}.*"):  # of a process that was killed as it wrote
         litter.unlink()
+    return saved
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -97,13 +91,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def model_of(fit: Fit) -> dict[str, Any]:
     spec, solution = fit.spec, fit.solution
-    config = spec.to_dict()
+    penalties = {option.key for option in sections()["penalties"]}
     return {
         "format": FORMATS[MODEL],
         "target": spec.target,
         **fit.model.to_dict(),
         "fill": list(fit.agreement.fill) if spec.missing == "mean" else None,
-        "penalty": {key: config[key] for key in PENALTIES if config[key] != FIELDS[key].default},
+        "penalty": {key: value for key, value in spec.changed().items() if key in penalties},
         "objective": describe(spec),
         "certificate": {
             "objective": solution.objective,
@@ -152,7 +146,7 @@ def history_of(fit: Fit) -> list[dict[str, Any]]:
     return lines
 
 
-def read(folder: Path) -> Told:
+def read(folder: Path) -> Saved:
     """What the files of a finished run tell."""
     path = folder / HISTORY
     model, manifest = read_json(folder / MODEL), read_json(folder / MANIFEST)
@@ -162,7 +156,7 @@ def read(folder: Path) -> Told:
         history = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError):
         raise InputError(f"{path}: this cannot be read as a history; check the folder.") from None
-    return Told(model, manifest, history)
+    return Saved(model, manifest, history)
 
 
 def read_model(path: Path) -> tuple[Model, dict[str, Any]]:
@@ -185,8 +179,8 @@ def read_json(path: Path, expected: str = "") -> dict[str, Any]:
 
 
 def read_spec(folder: Path) -> tuple[Spec, dict[str, Any]]:
-    """What an unfinished run was told, its paths made whole, and its manifest."""
+    """What an unfinished run was saved, its paths made whole, and its manifest."""
     held = read_json(folder / MANIFEST)
     spec = Spec.from_dict(held["config"])
     sites = tuple(str(Path(held["working_folder"], site)) for site in spec.sites)
-    return dataclasses.replace(spec, sites=sites), held
+    return spec.replace(sites=sites), held

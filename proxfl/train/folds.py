@@ -15,20 +15,25 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from proxfl.train.agreement import agree, prepare, problem_of, summarise
-from proxfl.train.choice import Choice
-from proxfl.train.path import RegularisationPath, Scene, empty_model, room, stacked, walk
-from proxfl.train.train import settings_of
-from proxfl.losses import Logistic, Softmax, scores
+from proxfl.losses import scores
 from proxfl.points import Point, Tree
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard
-from proxfl.spec import Spec
+from proxfl.problem import Problem, Shard
 from proxfl.tables import InputError, Table
-from proxfl.tables.labels import CLASSIFIERS
+from proxfl.train.agreement import agree, prepare, problem_of, summarise
+from proxfl.train.choice import Choice
+from proxfl.train.path import (
+    ReadySites,
+    RegularisationPath,
+    empty_model,
+    padded_size,
+    stacked,
+    walk,
+)
+from proxfl.train.spec import Spec, loss_of
+from proxfl.train.train import settings_of
 
 
 class Fold(NamedTuple):
@@ -45,8 +50,8 @@ class Validation:
     names: tuple[str, ...]
     shares: np.ndarray  # of each fold in the full objective
     losses: np.ndarray
-    accuracies: np.ndarray | None  # for classifiers
-    parts: tuple[str, ...]  # what a model may hold: features, or directions of a low-rank one
+    scores: dict[str, np.ndarray]  # others that the target has: accuracy, for classes
+    parts: tuple[str, ...]  # what a model may hold
     selected: np.ndarray  # [folds, weights, parts]
     rounds: np.ndarray
 
@@ -56,12 +61,12 @@ class Validation:
 
     @property
     def error(self) -> np.ndarray:
-        """The standard error of the mean, from the spread between folds."""
-        return spread(self.shares, self.losses)
+        """The standard error of the mean, from the standard_error between folds."""
+        return standard_error(self.shares, self.losses)
 
     @property
-    def accuracy(self) -> np.ndarray | None:
-        return None if self.accuracies is None else self.shares @ self.accuracies
+    def mean_scores(self) -> dict[str, np.ndarray]:
+        return {name: self.shares @ values for name, values in self.scores.items()}
 
     @property
     def stability(self) -> np.ndarray:
@@ -76,7 +81,7 @@ class Validation:
         return int(np.argmax(self.mean <= self.mean[best] + self.error[best]))
 
 
-def spread(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
+def standard_error(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
     around = values - shares @ values
     return np.sqrt(shares @ around**2 / (len(shares) - 1))
 
@@ -88,25 +93,24 @@ def cross_validate(
 ) -> Validation:
     """Score every weight of the path on rows that its models have not seen."""
     spec, dealt = path.spec, deal(path.spec, path.choice, tables)
-    losses, right, selected, rounds = [], [], [], []
+    parts, judged, selected, rounds = path.sweep.parts, [], [], []
     with precision(np.float64):
         for done, fold in enumerate(dealt):
-            seen, unseen = split(path, tables, fold)
-            empty = empty_model(seen, spec, path.key, settings_of(spec))
+            training, held_out = split(path, tables, fold)
+            empty = empty_model(training, spec, path.key, settings_of(spec))
             step = lambda k, done=done: watch(done * len(path.weights) + k)
-            walked = walk(seen, spec, path.key, path.weights, empty, settings_of(spec), step)
+            walked = walk(training, spec, path.key, path.weights, empty, settings_of(spec), step)
             models = jax.tree.map(lambda *a: np.stack(a), *(solved.x for solved in walked))
-            loss, hits = left_out(seen.problem, unseen, models)
-            losses.append(np.asarray(loss))
-            right.append(np.asarray(hits))
-            selected.append([parts_in(solved.x, path.key) for solved in walked])
+            judged.append(left_out(training.problem, held_out, models))
+            selected.append([parts.present(coefficients(solved.x)) for solved in walked])
             rounds.append([len(solved.records) for solved in walked])
+    losses, scores = jax.tree.map(lambda *a: np.stack(a), *judged)
     return Validation(
         names=tuple(fold.name for fold in dealt),
         shares=np.array([share(path, fold) for fold in dealt]),
-        losses=np.array(losses),
-        accuracies=np.array(right) if spec.loss in CLASSIFIERS else None,
-        parts=part_names(path),
+        losses=losses,
+        scores=scores,
+        parts=parts.names(path.agreement.features, len(path.agreement.targets)),
         selected=np.array(selected),
         rounds=np.array(rounds),
     )
@@ -131,7 +135,8 @@ def deal_rows(spec: Spec, table: Table, folds: int, site: int) -> np.ndarray:
     """The fold of each row, at random but even, class by class."""
     rng = np.random.default_rng([spec.seed, site])
     by_chance = rng.permutation(table.rows)
-    classes = np.unique(table.y, return_inverse=True)[1] if spec.loss in CLASSIFIERS else by_chance
+    most = loss_of(spec).target.most
+    classes = np.unique(table.y, return_inverse=True)[1] if most else by_chance
     order = np.lexsort((by_chance, classes))
     # A random first fold, so that what is left over at small sites spreads over all folds.
     numbers = np.empty(table.rows, int)
@@ -143,12 +148,14 @@ def rows_of(table: Table, chosen: np.ndarray) -> Table:
     return replace(table, A=table.A[chosen], y=table.y[chosen])
 
 
-def split(path: RegularisationPath, tables: Sequence[Table], fold: Fold) -> tuple[Scene, Shard]:
+def split(
+    path: RegularisationPath, tables: Sequence[Table], fold: Fold
+) -> tuple[ReadySites, Shard]:
     """The sites with the rows a fold trains on, and those with the rows it is scored on.
 
     All folds have shards of one shape, so that they share their programs.
     """
-    spec, full, capacity = path.spec, path.agreement, room(max(t.rows for t in tables))
+    spec, full, capacity = path.spec, path.agreement, padded_size(max(t.rows for t in tables))
     kept = [rows_of(table, ~out) for table, out in zip(tables, fold.out, strict=True)]
     told = {t.name: summarise(t, spec) | {"labels": full.classes} for t in kept if t.rows}
     if not told:
@@ -161,7 +168,7 @@ def split(path: RegularisationPath, tables: Sequence[Table], fold: Fold) -> tupl
     train = stacked(ready(kept), weights, capacity)
     part = np.array(full.weights) * np.array([out.mean() for out in fold.out])
     test = stacked(ready(held), part / part.sum(), capacity)
-    return Scene(agreement, problem_of(spec, agreement), train), test
+    return ReadySites(agreement, problem_of(spec, agreement), train), test
 
 
 def share(path: RegularisationPath, fold: Fold) -> float:
@@ -171,41 +178,21 @@ def share(path: RegularisationPath, fold: Fold) -> float:
 
 @jax.jit
 def left_out(problem: Problem, shards: Shard, models: Point):
-    """For each model, the mean loss of the shards' rows and the share it classifies rightly."""
+    """For each model, the mean loss of the shards' rows, and the mean of its target's scores."""
+    loss: Any = problem.loss
+    others = loss.target.scores
 
     def one_model(x):
         def one_site(shard):
             A, y = shard.examples
-            real = jnp.arange(A.shape[0], dtype=shard.size.dtype) < shard.size
-            evenly = real.astype(A.dtype) / shard.size.astype(A.dtype)
-            return evenly @ problem.loss(x, (A, y)), evenly @ hits(problem.loss, scores(x, A), y)
+            evenly = shard.row_weights(A.dtype)
+            judged = {name: evenly @ of(scores(x, A), y) for name, of in others.items()}
+            return problem.objective(shard).value(x), judged
 
-        loss, right = jax.vmap(one_site)(shards)
-        return shards.weight @ loss, shards.weight @ right
+        return jax.tree.map(lambda sites: shards.weight @ sites, jax.vmap(one_site)(shards))
 
     return jax.lax.map(one_model, models)
 
 
-def hits(loss: Any, z, y):
-    """1 for each row that a classifier with these scores gets right, 0 for the others."""
-    if isinstance(loss, Logistic):
-        return ((z > 0) == (y > 0)).astype(z.dtype)
-    if isinstance(loss, Softmax):
-        return (jnp.argmax(z, axis=1).astype(y.dtype) == y).astype(z.dtype)
-    return jnp.zeros(z.shape[0], z.dtype)
-
-
-def parts_in(x: Point, key: str) -> np.ndarray:
-    """Which features a model uses, or how many directions a low-rank one has."""
-    coef = np.asarray(x.params.coef if isinstance(x, Tree) else x)
-    if key == "nuclear":
-        values = np.linalg.svd(coef, compute_uv=False)
-        return values > 1e-10 * max(values[0], np.finfo(float).tiny)
-    return np.asarray(coef.reshape(len(coef), -1).any(axis=1))
-
-
-def part_names(path: RegularisationPath) -> tuple[str, ...]:
-    features, targets = path.agreement.features, path.agreement.targets
-    if path.key == "nuclear":
-        return tuple(f"direction {k + 1}" for k in range(min(len(features), len(targets))))
-    return features
+def coefficients(x: Point) -> np.ndarray:
+    return np.asarray(x.params.coef if isinstance(x, Tree) else x)

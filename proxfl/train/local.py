@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from proxfl.core import Algorithm
-from proxfl.engine.blocks import message_bytes, round_key
-from proxfl.train.federation import Answers, Call, Federation
-from proxfl.problem.shards import Problem, Shard
+from proxfl.engine.messages import message_bytes
+from proxfl.engine.round import ask_clients, draw_cohort, start
+from proxfl.engine.visit import round_key
+from proxfl.problem import Problem, Shard
 from proxfl.prox import Zero
-from proxfl.rounds import Run, ask_clients, choose, start
+from proxfl.train.federation import Answers, Call, Federation
 from proxfl.train.tasks import TASKS
 
 
@@ -76,19 +75,10 @@ class LocalFederation(Federation):
         before, key = self.recall(algorithm, call.counted), jax.random.key(self.seed)
         who = None
         if self.cohort is not None:
-            who = choose(
-                Run(None, None, jnp.asarray(call.round), key), len(self.names), self.cohort
-            )
-        clients, received, info = exchange(
-            algorithm,
-            self.problem,
-            self.shards,
-            before,
-            down,
-            round_key(key, call.round, call.exchange),
-            who,
-            call.exchange,
-        )
+            who = draw_cohort(key, call.round, len(self.names), self.cohort)
+        place = round_key(key, call.round, call.exchange)
+        about = (algorithm, self.problem, self.shards, before, down, place)
+        clients, received, info = ask(*about, exchange=call.exchange, who=who)
         self.generations = {call.counted: before, call.step: clients}
         sites = self.names if who is None else tuple(self.names[i] for i in who.tolist())
         # Uplinks have the shape of their mean, and the clients' own numbers travel with them.
@@ -103,6 +93,4 @@ class LocalFederation(Federation):
         return start(algorithm, self.problem, self.shards).clients
 
 
-@partial(jax.jit, static_argnames="exchange")
-def exchange(algorithm, problem, shards, clients, down, key, who, exchange):
-    return ask_clients(algorithm, problem, shards, clients, down, key, who, exchange, None)
+ask = jax.jit(ask_clients, static_argnames="exchange")

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.train.agreement import Agreement
+from proxfl import losses
+from proxfl.losses.targets import Label
 from proxfl.points import Point, Tree
-from proxfl.tables.labels import Label
+from proxfl.train.agreement import Agreement
 
 
 @dataclass(frozen=True)
@@ -37,22 +38,12 @@ class Model:
 
     def predict(self, A: np.ndarray) -> np.ndarray:
         """A class for a classifier, the mean for a regression."""
-        z = self.scores(A)
-        if self.loss == "logistic":
-            return np.asarray(self.classes)[(z > 0).astype(int)]
-        if self.loss == "softmax":
-            return np.asarray(self.classes)[z.argmax(axis=1)]
-        return np.exp(z) if self.loss == "poisson" else z
+        kind = losses.named(self.loss)
+        return kind.target.predicted(self.scores(A), kind.mean, self.classes)
 
     def probabilities(self, A: np.ndarray) -> np.ndarray | None:
         """One column per class, for a classifier."""
-        z = self.scores(A)
-        if self.loss == "logistic":
-            z = np.stack([np.zeros_like(z), z], axis=1)
-        elif self.loss != "softmax":
-            return None
-        z = np.exp(z - z.max(axis=1, keepdims=True))
-        return z / z.sum(axis=1, keepdims=True)
+        return losses.named(self.loss).mean(self.scores(A)) if self.classes else None
 
     def nonzeros(self) -> list[dict[str, Any]]:
         """Every coefficient that is not exactly zero, the largest first."""

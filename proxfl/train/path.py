@@ -9,29 +9,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
-from proxfl.train.choice import Choice
-from proxfl.train.drivers.driver import Settings
-from proxfl.train.drivers.compiled import Solved, round_bytes, solve
-from proxfl.train.model import Model
-from proxfl.train.train import settings_of
-from proxfl.penalties import largest_useful_weight, penalty, read_files
 from proxfl.points import Tree
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard
-from proxfl.spec import Spec
+from proxfl.problem import Problem, Shard, stack
 from proxfl.tables import InputError, Table
+from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
+from proxfl.train.choice import Choice
+from proxfl.train.drivers.compiled import Solved, round_bytes, solve
+from proxfl.train.drivers.driver import Settings
+from proxfl.train.model import Model
+from proxfl.train.penalties import REGISTRY, Sweep
+from proxfl.train.regulariser import largest_useful_weight, penalty
+from proxfl.train.spec import Spec
+from proxfl.train.train import settings_of
 
 # A weight with which nothing penalised is in a model, whatever its gradient.
 ENDLESS = 1e50
 USUAL = Choice()
 
 
-class Scene(NamedTuple):
+class ReadySites(NamedTuple):
     """Sites that have agreed, with their data at hand."""
 
     agreement: Agreement
@@ -62,6 +61,12 @@ class RegularisationPath:
         return self.choice.sweep
 
     @property
+    def sweep(self) -> Sweep:
+        """What the penalty of that weight says of a path."""
+        found: Any = REGISTRY[self.key].sweep  # a choice names none that has none
+        return found
+
+    @property
     def coef(self) -> np.ndarray:
         return np.stack([model.coef for model in self.models])
 
@@ -70,7 +75,7 @@ class RegularisationPath:
         return np.array([np.count_nonzero(model.coef) for model in self.models])
 
     def spec_at(self, index: int) -> Spec:
-        return at(self.spec, self.key, float(self.weights[index]))
+        return with_weight(self.spec, self.key, float(self.weights[index]))
 
 
 def path(
@@ -82,19 +87,19 @@ def path(
 ) -> RegularisationPath:
     """The path along the weight of a choice: on its grid, or through the weights given."""
     key = choice.sweep
-    spec, settings = read_files(swept(spec, key)), settings_of(spec)
+    spec, settings = swept(spec, key).read_files(), settings_of(spec)
     with precision(np.float64):
-        scene = agreed(spec, tables)
-        empty = empty_model(scene, spec, key, settings)
-        along = grid(scene, spec, choice, empty) if weights is None else weights
-        walked = walk(scene, spec, key, along, empty, settings, watch)
-        traffic = round_bytes(scene.problem, scene.shards, settings)
+        sites = ready(spec, tables)
+        empty = empty_model(sites, spec, key, settings)
+        along = grid(sites, spec, choice, empty) if weights is None else weights
+        walked = walk(sites, spec, key, along, empty, settings, watch)
+        traffic = round_bytes(sites.problem, sites.shards, settings)
     return RegularisationPath(
         spec=spec,
         choice=choice,
-        agreement=scene.agreement,
+        agreement=sites.agreement,
         weights=np.asarray(along, float),
-        models=[Model.of(spec.loss, scene.agreement, solved.x) for solved in walked],
+        models=[Model.of(spec.loss, sites.agreement, solved.x) for solved in walked],
         loss=np.array([solved.loss for solved in walked]),
         objective=np.array([solved.objective for solved in walked]),
         optimality=np.array([solved.optimality for solved in walked]),
@@ -107,23 +112,23 @@ def path(
 
 def swept(spec: Spec, key: str) -> Spec:
     """The spec with any weight under `key`, so that it is known to be there."""
-    return at(spec, key, 1.0)
+    return with_weight(spec, key, 1.0)
 
 
-def at(spec: Spec, key: str, weight: float) -> Spec:
-    return replace(spec, **{key: weight})
+def with_weight(spec: Spec, key: str, weight: float) -> Spec:
+    return spec.replace(**{key: weight})
 
 
-def agreed(spec: Spec, tables: Sequence[Table]) -> Scene:
+def ready(spec: Spec, tables: Sequence[Table]) -> ReadySites:
     agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
     examples = [prepare(table, spec, agreement) for table in tables]
-    capacity = room(max(table.rows for table in tables))
+    capacity = padded_size(max(table.rows for table in tables))
     shards = stacked(examples, np.array(agreement.weights), capacity)
-    return Scene(agreement, problem_of(spec, agreement), shards)
+    return ReadySites(agreement, problem_of(spec, agreement), shards)
 
 
-def room(rows: int) -> int:
-    """Rows to make room for: data of about the same size then share their programs.
+def padded_size(rows: int) -> int:
+    """Rows, padding included: data of about the same size then share their programs.
 
     Up to 1024 the next power of two, 256 at least, where compiling costs more than padding; beyond
     it at most an eighth more.
@@ -134,39 +139,32 @@ def room(rows: int) -> int:
 
 
 def stacked(examples: Sequence[Any], weights: np.ndarray, capacity: int) -> Shard:
-    """Shards of so many rows each, zeros after the last; a site without rows has no weight."""
+    """Shards of so many rows each; a site without rows has no weight."""
     held = next(example for example in examples if example is not None)
-    sizes = np.array([1 if e is None else len(e[1]) for e in examples], np.int32)
-
-    def stack(part: int) -> jax.Array:
-        rows = np.zeros((len(examples), capacity, *held[part].shape[1:]), held[part].dtype)
-        for row, example in zip(rows, examples, strict=True):
-            if example is not None:
-                row[: len(example[part])] = example[part]
-        return jnp.asarray(rows)
-
-    return Shard((stack(0), stack(1)), jnp.asarray(sizes), jnp.asarray(weights))
+    nothing = tuple(np.zeros_like(part[:1]) for part in held)
+    filled = [nothing if example is None else example for example in examples]
+    return stack(filled, weights, capacity, np.float64)
 
 
-def under(scene: Scene, spec: Spec, key: str, weight: float) -> Problem:
+def problem_with(sites: ReadySites, spec: Spec, key: str, weight: float) -> Problem:
     """The problem with one weight of its penalty set."""
-    agreement = scene.agreement
+    agreement = sites.agreement
     shape = len(agreement.targets), np.array(agreement.unit)
-    g = penalty(at(spec, key, weight), agreement.features, *shape)
-    return replace(scene.problem, g=g)
+    g = penalty(with_weight(spec, key, weight), agreement.features, *shape)
+    return replace(sites.problem, g=g)
 
 
-def empty_model(scene: Scene, spec: Spec, key: str, settings: Settings) -> Solved:
+def empty_model(sites: ReadySites, spec: Spec, key: str, settings: Settings) -> Solved:
     """The best model without what `key` penalises."""
-    return solve(under(scene, spec, key, ENDLESS), scene.shards, settings, spec.seed)
+    return solve(problem_with(sites, spec, key, ENDLESS), sites.shards, settings, spec.seed)
 
 
-def grid(scene: Scene, spec: Spec, choice: Choice, empty: Solved) -> np.ndarray:
+def grid(sites: ReadySites, spec: Spec, choice: Choice, empty: Solved) -> np.ndarray:
     """Weights at equal ratios, down from the smallest that leaves an empty model."""
     gradient = empty.gradient.params.coef if isinstance(empty.gradient, Tree) else empty.gradient
-    unit = np.array(scene.agreement.unit)
+    unit = np.array(sites.agreement.unit)
     by_unit = np.asarray(gradient) / unit[(slice(None),) + (None,) * (gradient.ndim - 1)]
-    most = largest_useful_weight(choice.sweep, spec, scene.agreement.features, by_unit)
+    most = largest_useful_weight(choice.sweep, spec, sites.agreement.features, by_unit)
     if not most:
         raise InputError(
             f"the model is empty with any {choice.sweep}, even 0; check the target and the other "
@@ -177,7 +175,7 @@ def grid(scene: Scene, spec: Spec, choice: Choice, empty: Solved) -> np.ndarray:
 
 
 def walk(
-    scene: Scene,
+    sites: ReadySites,
     spec: Spec,
     key: str,
     weights: Sequence[float] | np.ndarray,
@@ -188,8 +186,8 @@ def walk(
     """One model after the other, each from the one before."""
     found, last = [], empty
     for done, weight in enumerate(weights, start=1):
-        problem = under(scene, spec, key, float(weight))
-        last = solve(problem, scene.shards, settings, spec.seed, last.run)
+        problem = problem_with(sites, spec, key, float(weight))
+        last = solve(problem, sites.shards, settings, spec.seed, last.run)
         found.append(last)
         watch(done)
     return found

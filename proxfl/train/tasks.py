@@ -11,10 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from proxfl import conjugates
-from proxfl.losses import scores
-from proxfl.problem.shards import Problem, Shard
 from proxfl.engine.smoothness import curvature_bound
+from proxfl.losses import scores
+from proxfl.problem import Problem, Shard
 
 
 @jax.jit
@@ -31,21 +30,20 @@ def evaluate(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict[st
 
 
 @jax.jit
-def excess(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict[str, Any]:
+def imbalance(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict[str, Any]:
     """How far the slopes at x are from a zero mean: two numbers for each output."""
     loss: Any = problem.loss
     evenly, u, y = slopes(loss, shard, payload["x"])
-    told = jax.vmap(lambda u, y: conjugates.excess(loss, u, y))(u, y)
-    return {"excess": jnp.tensordot(evenly, told, axes=1)}
+    return {"imbalance": jnp.tensordot(evenly, jax.vmap(loss.centring.imbalance)(u, y), axes=1)}
 
 
 @jax.jit
 def conjugate(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict[str, Any]:
-    """The mean conjugate of the slopes at x, balanced and scaled, and their gradient unscaled."""
+    """The mean conjugate of the slopes at x, corrected and scaled, and their gradient unscaled."""
     loss: Any = problem.loss
     evenly, u, y = slopes(loss, shard, payload["x"])
-    u = jax.vmap(lambda u, y: conjugates.balanced(loss, u, y, payload["balance"]))(u, y)
-    values = jax.vmap(lambda u, y: conjugates.conjugate(loss, payload["scale"] * u, y))(u, y)
+    u = jax.vmap(lambda u, y: loss.centring.corrected(u, y, payload["correction"]))(u, y)
+    values = jax.vmap(lambda u, y: loss.conjugate(payload["scale"] * u, y))(u, y)
     pull = jax.vmap(jnp.multiply)(evenly, u)
     return {"value": evenly @ values, "gradient": shard.examples[0].T @ pull}
 
@@ -54,13 +52,12 @@ def slopes(loss: Any, shard: Shard, x: Any) -> tuple[Array, Array, Array]:
     """Each row's weight in the site's mean, 0 for padding, its loss's derivative, its label."""
     A, y = shard.examples
     u = jax.vmap(loss.slope)(scores(x, A), y)
-    real = jnp.arange(len(y), dtype=shard.size.dtype) < shard.size
-    return real.astype(u.dtype) / shard.size.astype(u.dtype), u, y
+    return shard.row_weights(u.dtype), u, y
 
 
 TASKS: dict[str, Callable[[Problem, Shard, dict[str, Any]], dict[str, Any]]] = {
     "curvature": curvature,
     "evaluate": evaluate,
-    "excess": excess,
+    "imbalance": imbalance,
     "conjugate": conjugate,
 }

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.train.federation import Federation
-from proxfl.train import plain
+from proxfl.precision import precision
+from proxfl.problem import Problem, shards_of
+from proxfl.tables import Table, read_sites
 from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
+from proxfl.train.drivers import fixed as plain
+from proxfl.train.drivers.adaptive import Solver
 from proxfl.train.drivers.driver import Driver, Record, Settings, Solution, solve
 from proxfl.train.duality import duality_gap
+from proxfl.train.federation import Federation
 from proxfl.train.local import LocalFederation, Traffic
 from proxfl.train.model import Model
+from proxfl.train.regulariser import on_coefficients
 from proxfl.train.resume import Progress, restore, store
-from proxfl.train.drivers.adaptive import Solver
-from proxfl.penalties import on_coefficients, read_files
-from proxfl.precision import precision
-from proxfl.problem.shards import Problem, shards_of
-from proxfl.spec import Spec
-from proxfl.tables import Table, read_sites
+from proxfl.train.spec import Spec
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -86,7 +86,7 @@ def train(
 
 def begin(spec: Spec, tables: Sequence[Table] | None = None) -> Job:
     """Read the sites' files and let the sites agree."""
-    spec = read_files(spec)
+    spec = spec.read_files()
     tables = read_sites(spec.sites, spec.target, spec.missing) if tables is None else tables
     told = {table.name: summarise(table, spec) for table in tables}
     agreement = agree(spec, told)

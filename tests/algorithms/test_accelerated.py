@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl import measure
 from proxfl.algorithms.wrappers.accelerated import Accelerated, Past, anderson
 from proxfl.algorithms.wrappers.accelerated_partial import AcceleratedPartial
 from proxfl.data import Design, logistic
-from proxfl.engine.blocks import message_bytes, messages
+from proxfl.engine import measure
+from proxfl.engine.messages import message_bytes, messages, one_of
+from proxfl.engine.smoothness import smoothness
 from proxfl.losses import Logistic
 from proxfl.prox import L1
-from proxfl.engine.smoothness import smoothness
 from tests import cases
 
 rules = pytest.mark.parametrize("how", ["anderson", "nesterov"])
@@ -71,7 +71,7 @@ def test_a_memory_too_short_to_mix_or_undo_anything_is_refused(wrap):
 @rules
 def test_one_vector_goes_up_and_one_down_beside_a_few_scalars(how):
     algorithm = Accelerated(px.Decoupled(0.1, 1.0, 2), memory=7, how=how)
-    (exchange,) = messages(algorithm, cases.problem(), px.shards_of(cases.sites()))
+    (exchange,) = messages(algorithm, cases.problem(), one_of(px.shards_of(cases.sites())))
     assert message_bytes(exchange.up) == 8 * cases.D
     assert message_bytes(exchange.down) == 8 * (cases.D + 7)
 

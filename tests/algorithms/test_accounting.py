@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize, special, stats
 
 import proxfl as px
-from proxfl import privacy
+from proxfl.algorithms import accounting as privacy
 from proxfl.algorithms.dp_spider import Down
 from tests import cases
 

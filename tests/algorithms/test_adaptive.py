@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from tests.test_accelerated import rounds_needed
-from tests.test_accelerated import slow as slow
+from tests.algorithms.test_accelerated import rounds_needed
+from tests.algorithms.test_accelerated import slow as slow
 
 
 @pytest.mark.parametrize("times", [1e-4, 1e-2, 1.0, 100.0])

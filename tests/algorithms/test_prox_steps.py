@@ -7,9 +7,9 @@ import pytest
 
 import proxfl as px
 from proxfl.core import Regulariser
+from proxfl.engine.round import simulated_round
 from proxfl.prox import L1
 from proxfl.pytree import pytree
-from proxfl.rounds import one_round
 from tests import cases
 
 LONGEST = [0.0]
@@ -42,7 +42,7 @@ def test_no_prox_step_is_longer_than_the_method_says(case):
     shards = px.shards_of(cases.sites())
     run, LONGEST[:] = px.start(case.algorithm, problem, shards), [0.0]
     for _ in range(2):
-        run, _ = one_round(case.algorithm, problem, shards, run)
+        run, _ = simulated_round(case.algorithm, problem, shards, run)
     case.algorithm.output(problem.g, run.server)
     jax.effects_barrier()
     assert not case.exact or max(LONGEST) > 0  # what knows nothing of g calls no prox

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl import measure
-from proxfl.engine.blocks import message_bytes, messages
-from proxfl.rounds import one_round
-from tests import cases, test_engine
+from proxfl.engine import measure
+from proxfl.engine.messages import message_bytes, messages, one_of
+from proxfl.engine.round import simulated_round
+from tests import cases
+from tests.algorithms.runs import models
 from tests.cases import ETA, ETA_G, TAU
-from tests.test_methods import models
+from tests.engine import test_round
 
 WIDE = 1e9  # a norm no message reaches
 DECOUPLED = px.Decoupled(ETA, ETA_G, TAU)
@@ -33,13 +34,13 @@ each_drawing = pytest.mark.parametrize("algorithm", drawing, ids=repr)
 def test_simulating_equals_asking_one_client_at_a_time(algorithm):
     case = cases.case(algorithm, None, False)
     cohort = None if algorithm.needs_everyone else 3
-    test_engine.test_simulating_equals_asking_one_client_at_a_time(case, cohort)
+    test_round.test_simulating_equals_asking_one_client_at_a_time(case, cohort)
 
 
 @each_drawing
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(algorithm, tmp_path):
     case = cases.case(algorithm, None, False)
-    test_engine.test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(case, 3, tmp_path)
+    test_round.test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(case, 3, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_the_noise_has_the_deviation_that_is_paid_for(at, share):
 
     def moved(seed):
         run = px.start(private, problem, shards)._replace(key=jax.random.key(seed))
-        return one_round(private, problem, shards, run)[0].server
+        return simulated_round(private, problem, shards, run)[0].server
 
     deviation = jax.vmap(moved)(jnp.arange(4000)).std(axis=0)
     # The sample deviation of 4000 draws is within 5 percent, at more than four sigma.
@@ -168,7 +169,7 @@ def test_in_algorithm_one_the_mean_correction_is_the_last_rounds_noise_and_no_mo
         shards = px.shards_of(cases.sites(labels=False))
 
         def step(run, _):
-            run, _ = one_round(private, problem, shards, run)
+            run, _ = simulated_round(private, problem, shards, run)
             down = inner.broadcast(problem.g, run.server)
             c = jax.vmap(lambda state: inner.correction(state, down))(run.clients)
             return run, jnp.linalg.norm(c.mean(axis=0))
@@ -203,7 +204,7 @@ each_compressor = pytest.mark.parametrize("how", compressors, ids=repr)
 )
 def test_the_message_is_as_small_as_it_claims(how, size):
     shards = px.shards_of(cases.sites())
-    (traced,) = messages(px.Compressed(DECOUPLED, how), cases.problem(), shards)
+    (traced,) = messages(px.Compressed(DECOUPLED, how), cases.problem(), one_of(shards))
     assert message_bytes(traced.up) == size
     assert message_bytes(traced.down) == 8 * cases.D
 
@@ -242,8 +243,8 @@ def test_nothing_is_lost_only_late(how):
     wanted = jnp.zeros(cases.D)
     for _ in range(5):
         plain = px.Run(run.server, None, run.round, run.key)
-        wanted += one_round(algorithm.inner, problem, shards, plain)[0].server - run.server
-        run, _ = one_round(algorithm, problem, shards, run)
+        wanted += simulated_round(algorithm.inner, problem, shards, plain)[0].server - run.server
+        run, _ = simulated_round(algorithm, problem, shards, run)
     (owed,) = run.clients.owed
     np.testing.assert_allclose(run.server + owed.mean(axis=0), wanted, atol=1e-14)
 

@@ -10,7 +10,7 @@ from proxfl.cli.main import module
 
 HERE = Path(__file__).parent
 SOURCES = [path for path in HERE.glob("*.py") if path.name != "test_options.py"]
-SOURCES += [HERE.parent / "test_sinks.py"]
+SOURCES += [HERE.parent / "console" / "test_sinks.py"]
 
 
 def options_of(command):

@@ -1,6 +1,5 @@
 """`proxfl path` on files: what it chooses, the folder it writes, and what it refuses."""
 
-import dataclasses
 import json
 import re
 
@@ -8,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxfl.train import path_folder
+from proxfl.report import path as path_folder
 from proxfl.train.choice import Choice
 from tests.cli.world import proxfl
 
@@ -219,6 +218,6 @@ def test_a_folder_that_holds_something_is_left_alone(data, tmp_path):
 def test_every_option_is_exercised_and_explained():
     words = {word for _, told in CASES.values() for word in told.split() if word[:2] == "--"}
     told = " ".join(proxfl("path", "--help").out.split())
-    for field in dataclasses.fields(Choice):
-        assert f"--{field.name}" in words
-        assert field.metadata["meaning"] in told.replace("- ", "-"), field.name
+    for option in Choice.table().values():
+        assert f"--{option.key}" in words
+        assert option.meaning in told.replace("- ", "-"), option.key

@@ -17,7 +17,7 @@ from tests.cli.world import proxfl
 # The command line, with checkpoints more often than people need them, and without figures.
 PROGRAM = """
 import sys
-from proxfl.train import train
+from proxfl.fit import train
 from proxfl.report import page
 train.CHECKPOINT_SECONDS = 0.1
 page.inline = lambda figure: "data:,"

@@ -1,6 +1,5 @@
 """`proxfl train` on files: every option, the folder it writes, and what it refuses."""
 
-import dataclasses
 import json
 import math
 
@@ -9,8 +8,9 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-from proxfl.cli import options
-from proxfl.spec import Spec
+from proxfl.algorithms import REGISTRY as ALGORITHMS
+from proxfl.cli.shared import options
+from proxfl.train.spec import Spec
 from tests.cli import world
 from tests.cli.fits import CASES, arguments
 from tests.cli.objective import objective
@@ -123,7 +123,7 @@ def test_json_names_coefficients_by_feature_and_by_class(fitted):
 def test_every_option_is_exercised():
     words = {word for _, told in CASES.values() for word in told.split() if word[:2] == "--"}
     names = {word.replace("--no-", "--") for word in words} | NOT_IN_CASES
-    assert names == {options.flag(f.name) for f in dataclasses.fields(Spec)} - {"--sites"}
+    assert names == {options.flag(key) for key in Spec.table()} - {"--sites"}
 
 
 def test_a_toml_file_holds_the_same_options_and_the_command_line_wins(data, fitted, tmp_path):
@@ -187,6 +187,7 @@ def test_the_help_shares_its_words_with_the_options():
     outcome = proxfl("train", "--help")
     told = " ".join(outcome.out.split())
     assert outcome.code == 0
-    for field in dataclasses.fields(Spec):
-        assert field.metadata["meaning"].split(";")[0] in told.replace("- ", "-"), field.name
+    for option in Spec.table().values():
+        assert option.meaning.split(";")[0] in told.replace("- ", "-"), option.key
+    assert all(name in told.replace("- ", "-") for name in ALGORITHMS)
     assert "minimise sum_i w_i mean_rows loss(z, y)" in told and "130 interrupted" in told

@@ -6,7 +6,7 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from proxfl import progress
+from proxfl.console import progress
 
 
 class Terminal(io.StringIO):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
-from proxfl import sinks
+from proxfl.console import sinks
 from tests.cli import world
 from tests.cli.world import proxfl
 

@@ -1,22 +1,20 @@
 """Sites with files in one process, and a server over them that can be started again and again."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pandas as pd
 
-from proxfl.deploy.local import LocalGrid, LocalNode, inside_flower
 from proxfl.deploy.protocol.plan import Plan, read_table
-from proxfl.deploy.server.federation import FlowerFederation
-from proxfl.deploy.site.site import Site
+from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.status import Status
-from proxfl.deploy.server.training import Order, Training, books_of
-from proxfl.deploy.site.worker import Worker
-from proxfl.train import folder as results
+from proxfl.deploy.server.training import RunOptions, Training, books_of
+from proxfl.deploy.site.site import Site
+from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
+from proxfl.report import training as report
+from proxfl.train.spec import Spec
 from proxfl.train.train import train
-from proxfl.spec import Spec
-from tests.deploy.world import FAST
+from tests.deploy.world import PATIENCE
 
 NAMES = ("north", "south", "west")
 
@@ -42,23 +40,21 @@ class Field:
     def __init__(self, folder, classes=2, **options):
         self.folder, self.files = folder, write_data(folder / "data", classes)
         self.plan = Plan("field", NAMES, Spec(**{"target": "y", "loss": "logistic"} | options))
-        self.nodes = [self.node(i) for i in range(len(NAMES))]
+        self.sites = {site: MemorySite(lambda i=i: self.worker(i)) for i, site in enumerate(NAMES)}
+        self.transport = MemoryTransport(self.sites)
         self.lives = 0
 
-    def node(self, i):
-        plan, name, home = self.plan, NAMES[i], self.folder / NAMES[i]
-        site = Site(plan, name, read_table(plan, self.files[i]), home)
-        setup = {"summary": site.summary, "agree": site.agree}
-        worker = Worker(plan.id, plan.sites, name, home, site.experiment, setup=setup)
-        return LocalNode(10 + i, name, worker)
+    def worker(self, i):
+        table = read_table(self.plan, self.files[i])
+        return Site(self.plan, NAMES[i], table, self.folder / NAMES[i]).worker()
 
-    def life(self, out="results", patience=FAST, **order):
+    def life(self, out="results", patience=PATIENCE, **options):
         """One life of the server, with all of its parts."""
         self.lives += 1
         out = self.folder / out
         books = books_of(self.plan, out)
-        federation = FlowerFederation(
-            LocalGrid(self.nodes),
+        federation = RemoteFederation(
+            self.transport,
             self.plan.id,
             NAMES,
             patience=patience,
@@ -68,19 +64,20 @@ class Field:
             epoch=self.lives,
         )
         status = Status(self.folder / "status.json", lambda: NAMES, run="1", sites=NAMES)
-        return Training(self.plan, Order(out=str(out), **order), federation, books, status)
+        given = RunOptions(out=str(out), **options)
+        return Training(self.plan, given, federation, books, status)
 
     def run(self, out="results", spoil=lambda federation: None, **options):
         training = self.life(out, **options)
         spoil(training.federation)
-        with inside_flower(), training.status:
+        with training.status:
             fit = training.run()
-            results.write(self.folder / out, fit, "proxfl federate run")
+            report.save(self.folder / out, fit, "proxfl federate run")
         return fit
 
     def trained(self):
         """The same files in one process."""
-        options = dataclasses.replace(self.plan.spec, sites=[str(file) for file in self.files])
+        options = self.plan.spec.replace(sites=[str(file) for file in self.files])
         return train(options)
 
     def status(self):

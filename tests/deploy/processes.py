@@ -1,43 +1,50 @@
-"""Commands in processes of their own, and the services they start."""
+"""Commands in processes of their own, the services they start, and a whole deployment of them."""
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from proxfl.deploy.ops.services import MARK, runs
+from proxfl.deploy.ops.home import Home, read_json
+from proxfl.deploy.ops.launch import free_port
+from proxfl.deploy.ops.services import marked
+from proxfl.storage.files import write_text
+from tests.cli.world import proxfl
+from tests.deploy.field import NAMES
 
 PROGRAM = "import sys; from proxfl.cli.main import main; sys.exit(main(sys.argv[1:]))"
+DEAF = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as what a shell starts with `&`
+LONG = 240  # seconds: for a machine that many share
 
 
 class Command:
     """A `proxfl federate` command, with what it prints in a file."""
 
-    def __init__(self, folder, *args):
+    def __init__(self, folder, *args, deaf=False):
         self.log = folder / f"{args[0]}-{time.monotonic_ns()}.txt"
         command = [sys.executable, "-c", PROGRAM, "federate", *map(str, args)]
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                [*DEAF, *command] if deaf else command, stdout=out, stderr=subprocess.STDOUT
+            )
 
     @property
     def said(self):
         return self.log.read_text()
 
-    def wait_for(self, words, seconds=300):
-        deadline = time.monotonic() + seconds
-        while words not in self.said:
-            assert self.process.poll() is None and time.monotonic() < deadline, self.said
-            time.sleep(0.1)
+    def wait_for(self, words, seconds=LONG):
+        until(lambda: words in self.said or self.process.poll() is not None, seconds)
+        assert words in self.said, self.said
 
-    def ended(self, seconds=600):
+    def ended(self, seconds=LONG):
         return self.process.wait(seconds)
 
-    def stop(self):
-        self.process.send_signal(signal.SIGINT)
-        return self.ended(120)
+    def stop(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        return self.ended()
 
 
 @contextlib.contextmanager
@@ -45,8 +52,8 @@ def commands(folder):
     """Starts commands, and ends at the end those that still run."""
     started = []
 
-    def start(*args):
-        started.append(Command(folder, *args))
+    def start(*args, **options):
+        started.append(Command(folder, *args, **options))
         return started[-1]
 
     try:
@@ -64,26 +71,62 @@ def commands(folder):
 
 def processes(folder, service=""):
     """The services that run in a folder, or those of one kind, and all that they started."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            carried = (entry / "environ").read_bytes().split(b"\0")
-            wanted = [v for v in carried if v.startswith(f"{MARK}={service}".encode())]
-            mine = any(str(folder).encode() in value for value in wanted)
-            found += [int(entry.name)] if mine and runs(int(entry.name)) else []
-    return found
+    mine = lambda mark: mark.startswith(service) and str(folder) in mark
+    return [pid for pid, mark in marked().items() if mine(mark)]
 
 
 def kill(folder, service):
     """As when the power goes."""
     killed = processes(folder, service)
     for pid in killed:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     assert killed
 
 
-def until(holds, seconds=400):
+def until(holds, seconds=LONG):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+class Deployment:
+    """A server and three sites as one types them, over the files of a field."""
+
+    def __init__(self, folder, start, files, **problem):
+        self.folder, self.start, self.files = folder, start, files
+        self.home, self.port = Home(folder / "server"), free_port()
+        options = [part for key, value in problem.items() for part in (f"--{key}", value)]
+        sites = ("--name", "field", "--sites", *NAMES)
+        made = proxfl("federate", "init", self.home.folder, *sites, *options)
+        assert made.code == 0, made.err
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def serve(self, **options):
+        where = ("--host", "127.0.0.1", "--port", self.port)
+        self.server = self.start("serve", self.home.folder, *where, **options)
+        return self.server
+
+    def join(self, name, **options):
+        """As the operator of a site does, with copies of what the server gave."""
+        at, file = self.folder / f"at-{name}", self.files[NAMES.index(name)]
+        at.mkdir(exist_ok=True)
+        for public in ("federation.toml", "ca.pem"):
+            shutil.copy(self.home.folder / public, at)
+        return self.start("join", at, "--data", file, "--server", self.address, **options)
+
+    def site(self, name):
+        return Home(self.folder / f"at-{name}").site(name)
+
+    def let_in(self, name):
+        key = self.site(name) / "keys" / f"{name}.pub"
+        until(key.exists)
+        write_text(self.home.public_keys / key.name, key.read_text())
+
+    def rounds(self):
+        status = self.home.status
+        return read_json(status, "").get("round", 0) if status.exists() else 0

@@ -4,27 +4,27 @@ The one real deployment among the tests; `make soak` has more.
 """
 
 import os
-import shutil
 import signal
 import ssl
 import stat
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
 import numpy as np
 import pytest
 
-from proxfl.deploy import launch
-from proxfl.deploy.ops.home import Home, read_json
+from proxfl.deploy.ops.home import read_json
 from proxfl.deploy.ops.keys import make_server_keys, make_site_keys
+from proxfl.deploy.transport.flower.site import NOT_LET_IN, UNKNOWN_SERVER, Server, attend
+from proxfl.report import page
 from proxfl.storage.files import write_text
 from proxfl.train.folder import read, read_model
-from proxfl.report import page
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field
-from tests.deploy.processes import commands, kill, processes, until
+from tests.deploy.processes import Deployment, commands, kill, processes, until
 
 PROBLEM = {"target": "y", "loss": "logistic", "l1": 0.02, "rounds": 6}
 
@@ -33,18 +33,23 @@ def send_code(app, marked):
     """What a server could do that wants more than the method gives it."""
     write_text(app / "sent.py", f"open({str(marked)!r}, 'w').close()\napp = None\n")
     project = (app / "pyproject.toml").read_text()
-    write_text(app / "pyproject.toml", project.replace("proxfl.deploy.client:app", "sent:app"))
-
-
-def strangers(folder, home, address):
-    """A site with a key that nobody registered, and one that trusts another authority."""
-    make = lambda name, authority, key: launch.start_supernode(
-        folder / name, "north", address, launch.free_port(), authority, key
+    assert "flower.app:site" in project
+    write_text(
+        app / "pyproject.toml",
+        project.replace("proxfl.deploy.transport.flower.app:site", "sent:app"),
     )
-    key = make_site_keys(folder / "stranger", "north").private
-    false = make_server_keys(folder / "false").authority
-    own = Home(folder / "at-north").site("north") / "keys" / "north.key"
-    return make("stranger", home.authority, key), make("deceived", false, own)
+
+
+def heard_by(there, authority, key, folder):
+    """What becomes of a site that comes with this key and trusts this authority."""
+    stop, heard = threading.Event(), []
+
+    def say(sentence):
+        heard.append(sentence)
+        stop.set()
+
+    attend(Server(there.address, authority, key), folder, lambda frame: frame, stop, say)
+    return heard[0]
 
 
 def status_of(url, authority):
@@ -61,62 +66,44 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def invite(folder, home, name):
-    """What the operator of a site copies from the server."""
-    at = folder / f"at-{name}"
-    at.mkdir()
-    for public in ("federation.toml", "ca.pem"):
-        shutil.copy(home.folder / public, at)
-    return at
-
-
 @pytest.mark.filterwarnings("ignore:Not converged")
 def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
-    field = Field(tmp_path / "twin", **PROBLEM)
-    home, marked = Home(tmp_path / "server"), tmp_path / "code sent by the server ran at a site"
-    address = f"127.0.0.1:{launch.free_port()}"
-    options = [part for key, value in PROBLEM.items() for part in (f"--{key}", value)]
-    done = proxfl("federate", "init", home.folder, "--name", "field", "--sites", *NAMES, *options)
-    assert done.code == 0, done.err
-    send_code(home.app, marked)
-    rounds = lambda: read_json(home.status, "").get("round", 0) if home.status.exists() else 0
+    field, marked = Field(tmp_path / "twin", **PROBLEM), tmp_path / "code sent by the server ran"
     with commands(tmp_path) as start:
-        host, port = address.split(":")
-        serve = lambda: start("serve", home.folder, "--host", host, "--port", port)
-        server, joined = serve(), []
-        for name, file in zip(NAMES, field.files, strict=True):
-            at = invite(tmp_path, home, name)
-            joined.append(start("join", at, "--data", file, "--server", address))
-        for name, site in zip(NAMES, joined, strict=True):
-            site.wait_for("A key was made")
-            key = Home(tmp_path / f"at-{name}").site(name) / "keys" / f"{name}.pub"
-            write_text(home.public_keys / key.name, key.read_text())
+        there = Deployment(tmp_path, start, field.files, **PROBLEM)
+        home = there.home
+        send_code(home.app, marked)
+        joined = [there.join(name) for name in NAMES]
+        joined[0].wait_for("The server does not answer; it tries again.")
+        server = there.serve()
+        joined[0].wait_for("It waits for the server to let it in")
+        for name in NAMES:
+            there.let_in(name)
             server.wait_for(f"Site {name} is let in.")
         run = start("run", home.folder)
 
         # Meanwhile: who may not come in, and what nobody may ask.
-        for service, word in zip(
-            strangers(tmp_path, home, address), ("activat", "certificate"), strict=True
-        ):
-            try:
-                assert service.process.wait(120) != 0 and word in service.tail(40).lower()
-            finally:
-                service.kill()
+        own = there.site("north") / "keys" / "north.key"
+        unknown = make_site_keys(tmp_path / "stranger", "north").private
+        false = make_server_keys(tmp_path / "false").authority
+        assert heard_by(there, home.authority, unknown, tmp_path) == NOT_LET_IN
+        assert heard_by(there, false, own, tmp_path) == UNKNOWN_SERVER
         for path in ("control/start-run", "control/register-node", "runtime/acquire-task"):
-            assert status_of(f"https://{address}/v1/{path}", home.authority) == 404
-        assert status_of(f"https://{address}/v1/fleet/pull-messages", home.authority) >= 400
+            assert status_of(f"https://{there.address}/v1/{path}", home.authority) == 404
+        address = f"https://{there.address}/v1/fleet/pull-messages"
+        assert status_of(address, home.authority) >= 400
 
-        # A worker is killed, then the server's program, then the server and all of it.
-        until(lambda: rounds() >= 1)
-        kill(tmp_path / "at-south", "worker")
-        until(lambda: rounds() >= 3)
+        # A site is killed, then the server's program, then the server and all of it.
+        until(lambda: there.rounds() >= 1)
+        kill(there.folder / "at-south", "site")
+        until(lambda: there.rounds() >= 3)
         os.kill(read_json(home.status, "")["pid"], signal.SIGKILL)
         assert run.ended() == 3
         assert "The server's program ended" in run.said and "Go on with: proxfl" in run.said
         server.process.kill()
         kill(home.server, "superlink")
-        server = serve()
+        server = there.serve(deaf=True)
         server.wait_for("Stop it with Ctrl-C")
 
         resumed = start("resume", home.folder)
@@ -125,8 +112,7 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         shown = start("status", home.folder)
         assert shown.ended() == 0 and "The last run is finished: round 6" in shown.said
         assert shown.said.count("online") == 3
-        at = Home(tmp_path / "at-south").site("south")
-        assert mode(at) == 0o700 and mode(at / "worker.sock") == 0o600
+        assert mode(there.site("south")) == 0o700
         for command in (server, *joined):
             assert command.stop() == 0 and " is stopped." in command.said
     assert not processes(tmp_path) and not marked.exists()
@@ -136,8 +122,9 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         assert (found / name).read_bytes() == (straight / name).read_bytes()
     wanted = field.trained().model.coef
     np.testing.assert_allclose(read_model(found)[0].coef, wanted, atol=1e-12)
-    told = read(found).manifest["deployment"]
-    assert told["resumed"] == 1 and all(s["rounds"] == 6 for s in told["sites"].values())
+    deployment = read(found).manifest["deployment"]
+    assert deployment["resumed"] == 1
+    assert all(site["rounds"] == 6 for site in deployment["sites"].values())
 
 
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
@@ -173,11 +160,12 @@ def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
     assert done.code == 0 and "There was no run yet." in done.out
 
 
-def test_help_waits_for_neither_jax_nor_flower():
+def test_help_that_lists_no_losses_waits_for_neither_jax_nor_flower():
     code = (
         "import sys; from proxfl.cli.main import main\n"
-        "try: main(['federate', 'run', '--help'])\n"
-        "except SystemExit: pass\n"
+        "for words in ('--help', 'federate --help', 'federate serve --help', 'predict --help'):\n"
+        "    try: main(words.split())\n"
+        "    except SystemExit: pass\n"
         "heavy = {'jax', 'flwr', 'pandas'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True)

@@ -1,4 +1,4 @@
-"""A deployed run is the simulated one, for every method, through Flower's own messages."""
+"""A deployed run is the simulated one, for every method."""
 
 import jax
 import jax.numpy as jnp
@@ -7,14 +7,12 @@ import pytest
 
 import proxfl as px
 from proxfl.core import Algorithm, Reply, repeat
-from proxfl.deploy.protocol.experiment import formats
-from proxfl.deploy.local import inside_flower
-from proxfl.engine.blocks import message_bytes
-from proxfl.train.drivers.driver import Settings, solve
-from proxfl.train.local import LocalFederation
-from proxfl.train.drivers.adaptive import Solver
+from proxfl.engine.messages import message_bytes
 from proxfl.points import zeros_like
 from proxfl.pytree import count, positive, pytree
+from proxfl.train.drivers.adaptive import Solver
+from proxfl.train.drivers.driver import Settings, solve
+from proxfl.train.local import LocalFederation
 from tests import cases
 from tests.deploy.world import SEED, World, deployed, drive, stand_in
 
@@ -38,6 +36,7 @@ class TwoExchanges(Algorithm):
 
     eta: float = positive()
     tau: int = count(default=1)
+    needs_everyone = False
 
     def exchanges(self):
         return FullGradient(), self
@@ -80,14 +79,14 @@ def test_a_deployed_run_equals_the_simulated_one_and_its_ledger_the_shapes(algor
     for a, b in zip(jax.tree.leaves(server), jax.tree.leaves(wanted.run.server), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
     ledger, exchanges = federation.ledger, len(algorithm.exchanges())
-    shapes = formats(world.experiment(stand_in(world.shards)))
+    shapes = world.experiment(stand_in(world.shards)).messages
     metrics = rounds * message_bytes([shape.info for shape in shapes])
     for site in world.sites:
         up, down = ledger.total("up", site, "round"), ledger.total("down", site, "round")
         assert up.payload == rounds * wanted.bytes_up + metrics
         assert down.payload == rounds * wanted.bytes_down
         assert up.messages == down.messages == rounds * exchanges
-        assert up.flower > up.frame > up.payload and down.flower > down.frame > down.payload
+        assert up.wire >= up.frame > up.payload and down.wire >= down.frame > down.payload
     assert ledger.faults == []
 
 
@@ -157,8 +156,7 @@ def test_training_over_sites_ends_where_training_over_arrays_ends_with_the_same_
     method = Solver(near, problem, weights, settings).algorithm(there.state)
     world = World(tmp_path, method, cases.problem())
     far = world.federation()
-    with inside_flower():
-        here = solve(Solver(far, problem, weights, settings))
+    here = solve(Solver(far, problem, weights, settings))
     assert here.converged and len(here.records) == len(there.records)
     assert not all(record.counted for record in here.records)
     np.testing.assert_allclose(here.x, there.x, atol=1e-12)

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl.deploy import wire
-from proxfl.deploy.gather import TooFewSites
-from proxfl.deploy.local import inside_flower
-from proxfl.deploy.site.noise import BYTES, FILE, noisy_parts
-from proxfl.deploy.server.federation import settings_of
+from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import Header
+from proxfl.deploy.server.federation import settings_of
+from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.site.noise import BYTES, FILE, noisy_parts
 from tests import cases
 from tests.deploy.world import SEED, World, deployed
 
@@ -71,7 +70,7 @@ def test_two_questions_about_one_round_do_not_carry_the_same_noise(tmp_path):
 @each
 def test_no_task_is_answered_without_noise(name, tmp_path):
     world = World(tmp_path, NOISY[name])
-    with inside_flower(), pytest.raises(TooFewSites, match="adds noise to what it tells, and the"):
+    with pytest.raises(TooFewSites, match="adds noise to what it tells, and the"):
         world.federation().ask("evaluate", {"x": jnp.zeros(cases.D)})
 
 

@@ -8,10 +8,10 @@ import textwrap
 import numpy as np
 import pytest
 
-from proxfl.deploy import wire
 from proxfl.deploy.ops.permissions import lock
-from proxfl.deploy.site.store import Store
+from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import NEVER, BadMessage, Header
+from proxfl.deploy.site.store import Store
 
 TAG = wire.tag("an experiment")
 FIRST = {"v": np.zeros(3)}

@@ -7,17 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxfl.deploy.gather import Patience, TooFewSites
 from proxfl.deploy.protocol.plan import Plan, read_plan, read_table
-from proxfl.deploy.site.site import Site
+from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.status import rounds_left
 from proxfl.deploy.server.summaries import aligned, read_summary
-from proxfl.train.drivers.driver import Record, Settings
+from proxfl.deploy.site.site import Site
 from proxfl.report import page
-from proxfl.spec import Spec
 from proxfl.tables import InputError
+from proxfl.train.drivers.driver import Record, Settings
+from proxfl.train.spec import Spec
 from tests.deploy.field import NAMES, Field
-from tests.deploy.world import FAST
+from tests.deploy.world import PATIENCE
 
 
 class Crash(BaseException):
@@ -33,19 +33,19 @@ def crash_at(number, after):
     """Kills the server at an exchange: before the sites are asked, or once they have answered."""
 
     def spoil(federation):
-        gather, calls = federation.gather, 0
+        exchange, calls = federation.inquire, 0
 
         def crashing(*args, **options):
             nonlocal calls
             calls += 1
             if calls == number and not after:
                 raise Crash
-            answers = gather(*args, **options)
+            answers = exchange(*args, **options)
             if calls == number:
                 raise Crash
             return answers
 
-        federation.gather = crashing
+        federation.inquire = crashing
 
     return spoil
 
@@ -54,8 +54,8 @@ def number_of_exchanges(field):
     counts = []
 
     def count(federation):
-        gather = federation.gather
-        federation.gather = lambda *a, **o: counts.append(0) or gather(*a, **o)
+        exchange = federation.inquire
+        federation.inquire = lambda *a, **o: counts.append(0) or exchange(*a, **o)
 
     field.run("straight", count)
     return len(counts)
@@ -122,19 +122,16 @@ def test_a_site_killed_between_rounds_still_knows_what_it_agreed_to(tmp_path):
     field.run("straight")
 
     def spoil(federation):
-        gather, calls = federation.gather, 0
+        exchange, calls = federation.inquire, 0
 
         def restarting(*args, **options):
             nonlocal calls
             calls += 1
             if calls > 3 and calls % 3 == 0:
-                node = federation.grid.nodes[11]
-                fresh = field.node(1)
-                fresh.life = node.life + 1
-                federation.grid.nodes[11] = fresh
-            return gather(*args, **options)
+                field.sites["south"].restart()
+            return exchange(*args, **options)
 
-        federation.gather = restarting
+        federation.inquire = restarting
 
     field.run("restarted", spoil)
     same = [(tmp_path / out / "model.json").read_bytes() for out in ("straight", "restarted")]
@@ -143,13 +140,13 @@ def test_a_site_killed_between_rounds_still_knows_what_it_agreed_to(tmp_path):
 
 def test_the_run_goes_on_with_a_quorum_and_needs_everyone_for_the_certificate(tmp_path):
     field = Field(tmp_path, algorithm="decoupled-partial", l1=0.02, rounds=25)
-    patience = Patience(quorum=2, poll=0.01, pause=0.0, wait=4.0, deadline=20.0)
+    patience = PATIENCE._replace(quorum=2)
 
     def leave(federation):
-        visit, node = federation.visit, field.nodes[1]
+        visit = federation.visit
 
         def visiting(algorithm, call, down):
-            node.online = not 4 <= call.round < 22
+            field.sites["south"].attend(not 4 <= call.round < 22)
             return visit(algorithm, call, down)
 
         federation.visit = visiting
@@ -166,22 +163,21 @@ def test_the_run_goes_on_with_a_quorum_and_needs_everyone_for_the_certificate(tm
 def test_below_the_quorum_a_run_stops_intact_and_can_be_resumed(tmp_path):
     field = Field(tmp_path, l1=0.02)
     field.run("straight")
-    patience = FAST._replace(deadline=0.5)
 
     def leave(federation):
         visit = federation.visit
 
         def visiting(algorithm, call, down):
-            field.nodes[2].online = call.round < 5
+            field.sites["west"].attend(call.round < 5)
             return visit(algorithm, call, down)
 
         federation.visit = visiting
 
     with pytest.raises(TooFewSites, match=r"west \(not connected\). Nothing is lost"):
-        field.run("halved", leave, patience=patience)
+        field.run("halved", leave)
     stopped = field.status()
     assert (stopped["state"], stopped["code"], stopped["round"]) == ("stopped", 3, 5)
-    field.nodes[2].online = True
+    field.sites["west"].attend(True)
     field.run("halved")
     assert field.status()["state"] == "finished"
     same = [(tmp_path / out / "model.json").read_bytes() for out in ("straight", "halved")]
@@ -198,7 +194,7 @@ def test_a_resumed_run_refuses_other_data(tmp_path):
     site = Site(field.plan, "north", read_table(field.plan, field.files[0]), tmp_path / "north")
     with pytest.raises(ValueError, match="Site north holds other data than when it agreed"):
         site.experiment()
-    field.nodes[0] = field.node(0)
+    field.sites["north"].restart()
     with pytest.raises(InputError, match="Site north does not hold the data"):
         field.run()
     assert field.status()["code"] == 2
@@ -207,9 +203,9 @@ def test_a_resumed_run_refuses_other_data(tmp_path):
 def test_a_site_answers_only_to_the_plan_it_holds(tmp_path):
     field = Field(tmp_path, l1=0.02)
     field.plan = dataclasses.replace(field.plan, spec=Spec(target="y", loss="logistic", l1=0.03))
-    with pytest.raises(TooFewSites, match="not connected"):
-        field.run(patience=FAST._replace(deadline=0.5))
-    loose = dataclasses.replace(field.plan.spec, rounds=7, tol=0.5)
+    with pytest.raises(TooFewSites, match="takes part in field-.*, not in another"):
+        field.run()
+    loose = field.plan.spec.replace(rounds=7, tol=0.5)
     assert dataclasses.replace(field.plan, spec=loose).id == field.plan.id
 
 

@@ -1,24 +1,25 @@
 """Whatever is lost, late, repeated or absent, the run is the one in which it never happened."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl.deploy import wire
-from proxfl.deploy.envelope import flower_bytes, unwrap
-from proxfl.deploy.gather import TooFewSites
-from proxfl.deploy.server.ledger import read_ledger
-from proxfl.deploy.local import LocalGrid, LocalNode, Lost, inside_flower
-from proxfl.deploy.server.federation import FlowerFederation
+from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.ledger import read_ledger
 from proxfl.deploy.site.worker import Worker
-from proxfl.engine.blocks import combine, round_key, visit
+from proxfl.deploy.transport.memory import Fate, MemorySite, MemoryTransport, undisturbed
+from proxfl.engine.visit import round_key, visit
 from proxfl.train.federation import Call
 from tests import cases
 from tests.deploy.test_equality import TwoExchanges
-from tests.deploy.world import FAST, SEED, World, deployed, drive, shard_of
+from tests.deploy.world import PATIENCE, SEED, World, deployed, drive, shard_of
 
 ROUNDS = 6
 
@@ -32,27 +33,30 @@ def same(a, b):
 class Losing:
     """Loses the messages that go `way` to or from a site, by their number on that way."""
 
-    def __init__(self, way, site, numbers):
+    def __init__(self, way, site, numbers, crash=False):
         self.way, self.site, self.numbers, self.seen = way, site, set(numbers), -1
+        self.crash = crash
 
-    def __call__(self, way, site, message):
-        if (way, site) == (self.way, self.site):
-            self.seen += 1
-            if self.seen in self.numbers:
-                raise Lost
-        return message
+    def __call__(self, way, site, frame):
+        self.seen += (way, site) == (self.way, self.site)
+        lost = (way, site) == (self.way, self.site) and self.seen in self.numbers
+        fate = undisturbed(way, site, frame)
+        return fate._replace(crash=True) if lost and self.crash else Fate(()) if lost else fate
 
 
 @pytest.mark.parametrize("algorithm", [px.Decoupled(0.05, 1.5, 4), TwoExchanges(0.05, 3)], ids=repr)
 @pytest.mark.parametrize("way", ["down", "up"])
 @pytest.mark.parametrize("lost", [[1], [2, 3], [1, 2, 3, 5, 6, 9]], ids=str)
-def test_a_lost_message_never_happened(algorithm, way, lost, tmp_path):
+@pytest.mark.parametrize("crash", [False, True], ids=["silent", "crashed"])
+def test_a_lost_message_never_happened(algorithm, way, lost, crash, tmp_path):
     """Lost on the way down, the site computed nothing; on the way up, it did and stored it."""
     undisturbed, _ = deployed(World(tmp_path / "a", algorithm), ROUNDS)
     world = World(tmp_path / "b", algorithm)
-    disturbed, federation = deployed(world, ROUNDS, Losing(way, "site-2", lost))
+    disturbed, federation = deployed(world, ROUNDS, Losing(way, "site-2", lost, crash))
     same(disturbed, undisturbed)
-    assert [fault.site for fault in federation.ledger.faults] == ["site-2"] * len(lost)
+    why = "It restarted; asking it again." if crash else "It is silent; asking it again."
+    faults = [(fault.site, fault.sentence) for fault in federation.ledger.faults]
+    assert faults == [("site-2", why)] * len(lost)
 
 
 def test_a_round_that_is_not_counted_leaves_no_trace_at_the_sites(tmp_path):
@@ -61,12 +65,11 @@ def test_a_round_that_is_not_counted_leaves_no_trace_at_the_sites(tmp_path):
     straight, _ = deployed(World(tmp_path / "a", algorithm, cases.problem()), 4)
     federation = World(tmp_path / "b", algorithm, cases.problem()).federation()
     server = drive(federation, algorithm, problem, 2)
-    with inside_flower():
-        for step in (2, 3, 4):  # never counted
-            federation.visit(px.Decoupled(5.0, 1.5, 4), Call(step, 1, step, 0), server + step)
-        for step, counted, r in ((5, 1, 5), (6, 5, 6)):
-            answers = federation.visit(algorithm, Call(step, counted, r, 0), server)
-            server = algorithm.server(problem.g, server, answers.received)
+    for step in (2, 3, 4):  # never counted
+        federation.visit(px.Decoupled(5.0, 1.5, 4), Call(step, 1, step, 0), server + step)
+    for step, counted, r in ((5, 1, 5), (6, 5, 6)):
+        answers = federation.visit(algorithm, Call(step, counted, r, 0), server)
+        server = algorithm.server(problem.g, server, answers.received)
     same(server, straight)
 
 
@@ -115,8 +118,7 @@ def test_a_server_that_forgot_two_rounds_is_refused_in_a_sentence(tmp_path):
 
 
 def drive_from(federation, algorithm, server, call):
-    with inside_flower():
-        return federation.visit(algorithm, call, server)
+    return federation.visit(algorithm, call, server)
 
 
 def partial_reference(world, present, rounds):
@@ -133,13 +135,12 @@ def partial_reference(world, present, rounds):
             reply = visit(*args, round_key(key, i))
             states[i] = reply.state
             ups.append(reply.up)
-        stacked = jax.tree.map(lambda *a: jnp.stack(a), *ups)
-        received = combine(stacked, world.shards.weight[jnp.array(who)], round_key(key, n))
+        received = cases.received(ups, [world.shards.weight[i] for i in who], round_key(key, n))
         server = algorithm.server(problem.g, server, received)
     return server
 
 
-SOME = FAST._replace(quorum=4, wait=4.0)  # long enough for a busy machine
+SOME = PATIENCE._replace(quorum=4)
 
 
 @pytest.mark.parametrize("how", ["offline", "reply lost"])
@@ -147,18 +148,17 @@ def test_the_run_goes_on_without_a_site_and_takes_it_back(how, tmp_path):
     """Also when the site did its part and only the server never heard: it must not count it."""
     world, gone = World(tmp_path, px.DecoupledPartial(0.05, 1.5, 4)), range(2, 4)
     wanted = partial_reference(world, lambda r, i: i != 1 or r not in gone, ROUNDS)
-    node = world.nodes[1]
+    name = world.sites[1]
 
     def watch(r, server, answers):
-        node.online = how != "offline" or r + 1 not in gone
-        assert (node.site in answers.sites) == (r not in gone)
+        world.processes[name].attend(how != "offline" or r + 1 not in gone)
+        assert (name in answers.sites) == (r not in gone)
 
-    def trouble(way, site, message):
-        if (way, site) == ("up", node.site) and int(message.metadata.group_id) in gone:
-            raise Lost
-        return message
+    def fate(way, site, frame):
+        lost = (way, site) == ("up", name) and wire.decode(frame).header.round in gone
+        return Fate(()) if lost and how != "offline" else undisturbed(way, site, frame)
 
-    server, federation = deployed(world, ROUNDS, trouble, watch, patience=SOME)
+    server, federation = deployed(world, ROUNDS, fate, watch, patience=SOME)
     for a, b in zip(jax.tree.leaves(server), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-14)
     said = {fault.step: fault.sentence for fault in federation.ledger.faults}
@@ -170,22 +170,24 @@ def test_below_the_quorum_the_run_waits_then_stops_and_can_be_resumed(tmp_path):
     straight, _ = deployed(World(tmp_path / "a", algorithm), 4)
     world = World(tmp_path / "b", algorithm)
     problem = jax.tree.map(jnp.asarray, world.problem)
-    federation = world.federation(patience=SOME._replace(deadline=4.0))
+    federation = world.federation(patience=SOME)
     server = drive(federation, algorithm, problem, 2)
     standing = federation.standing_after(1)
-    world.nodes[0].online = world.nodes[3].online = False
-    words = "Only 3 sites answered within 4 s where 4 are needed. Missing: site-0 .not connected.; "
+    for name in ("site-0", "site-3"):
+        world.processes[name].attend(False)
+    words = r"Only 3 sites answered within 600 s where 4 are needed. Missing: site-0 .not conn"
     with pytest.raises(TooFewSites, match=words):
         drive(federation, algorithm, problem, 4, server, start=2, step=2)
-    world.nodes[0].online = world.nodes[3].online = True
+    for name in ("site-0", "site-3"):
+        world.processes[name].attend(True)
     same(drive(world.federation(standing=standing), algorithm, problem, 4, server, 2, 2), straight)
 
 
 def test_a_method_that_needs_everyone_does_not_go_on_without_one(tmp_path):
     world = World(tmp_path, px.Decoupled(0.05, 1.5, 4))
-    world.nodes[2].online = False
+    world.processes["site-2"].attend(False)
     with pytest.raises(TooFewSites, match=r"where 5 are needed. Missing: .*site-2 \(not connected"):
-        deployed(world, 1, patience=SOME._replace(deadline=1.0))
+        deployed(world, 1, patience=SOME)
 
 
 def test_a_round_that_overflows_reaches_the_driver_as_not_a_number_and_can_be_taken_back(tmp_path):
@@ -194,11 +196,10 @@ def test_a_round_that_overflows_reaches_the_driver_as_not_a_number_and_can_be_ta
     federation = World(tmp_path / "b", algorithm, problem).federation()
     problem = jax.tree.map(jnp.asarray, problem)
     server = drive(federation, algorithm, problem, 2)
-    with inside_flower():
-        wild = px.Decoupled(1e200, 1.5, 4)
-        answers = federation.visit(wild, Call(2, 1, 2, 0), server)
-        assert np.isnan(answers.received.mean).all() and np.isnan(answers.info["drift"])
-        answers = federation.visit(algorithm, Call(3, 1, 3, 0), server)
+    wild = px.Decoupled(1e200, 1.5, 4)
+    answers = federation.visit(wild, Call(2, 1, 2, 0), server)
+    assert np.isnan(answers.received.mean).all() and np.isnan(answers.info["drift"])
+    answers = federation.visit(algorithm, Call(3, 1, 3, 0), server)
     same(algorithm.server(problem.g, server, answers.received), straight)
     assert "is not finite: the run diverges." in federation.ledger.faults[0].sentence
 
@@ -206,14 +207,13 @@ def test_a_round_that_overflows_reaches_the_driver_as_not_a_number_and_can_be_ta
 def test_tasks_are_answered_by_every_site_with_points_of_any_shape(tmp_path):
     world = World(tmp_path, px.Decoupled(0.05))
     federation = world.federation()
-    with inside_flower():
-        answers = federation.ask("evaluate", {"x": jnp.ones(cases.D)})
+    answers = federation.ask("evaluate", {"x": jnp.ones(cases.D)})
     assert tuple(answers) == world.sites
     for i, site in enumerate(world.sites):
         f = world.problem.objective(shard_of(world.shards, i))
         np.testing.assert_allclose(answers[site]["gradient"], f.full_grad(jnp.ones(cases.D)))
         np.testing.assert_allclose(answers[site]["value"], f.value(jnp.ones(cases.D)))
-    with inside_flower(), pytest.raises(TooFewSites, match="knows no task 'rows'"):
+    with pytest.raises(TooFewSites, match="knows no task 'rows'"):
         federation.ask("rows", {})
 
 
@@ -227,7 +227,7 @@ def test_an_answer_to_a_task_that_has_another_shape_is_refused(tmp_path):
     for i, wrong in enumerate(shapes):
         tasks = {"evaluate": lambda problem, shard, payload, wrong=wrong: wrong}
         world = World(tmp_path / str(i), px.Decoupled(0.05), tasks=tasks)
-        with inside_flower(), pytest.raises(TooFewSites, match="The answer (has|holds other)"):
+        with pytest.raises(TooFewSites, match="The answer (has|holds other)"):
             world.federation().ask("evaluate", {"x": jnp.zeros(cases.D)})
 
 
@@ -244,50 +244,40 @@ def test_sites_are_set_up_by_tasks_of_their_own_before_there_is_an_experiment(tm
         return {"rows": np.int64(7), "features": "a,b", "scale": told["scale"] * 2}
 
     where = (world.name, world.sites[:1], world.sites[0], tmp_path / "site")
-    world.nodes = [LocalNode(7, world.sites[0], Worker(*where, load, setup={"agree": agree}))]
-    federation = FlowerFederation(
-        LocalGrid(world.nodes), world.name, world.sites[:1], patience=SOME
-    )
-    with inside_flower():
-        with pytest.raises(TooFewSites, match="has not agreed to anything yet"):
-            federation.ask("evaluate", {"x": np.zeros(cases.D)})
-        answer = federation.ask("agree", {"spec": '{"loss": "logistic"}', "scale": np.ones(2)})
+    site = MemorySite(lambda: Worker(*where, load, setup={"agree": agree}))
+    transport = MemoryTransport({world.sites[0]: site})
+    federation = RemoteFederation(transport, world.name, world.sites[:1], patience=SOME)
+    with pytest.raises(TooFewSites, match="has not agreed to anything yet"):
+        federation.ask("evaluate", {"x": np.zeros(cases.D)})
+    answer = federation.ask("agree", {"spec": '{"loss": "logistic"}', "scale": np.ones(2)})
     assert agreed["spec"] == '{"loss": "logistic"}'
     told = answer[world.sites[0]]
     assert (told["rows"], told["features"]) == (7, "a,b")
     np.testing.assert_array_equal(told["scale"], [2.0, 2.0])
 
 
-class Doubling(LocalGrid):
-    """Delivers every reply twice."""
-
-    def pull_messages(self, message_ids):
-        return [reply for reply in super().pull_messages(message_ids) for _ in range(2)]
-
-
-def test_a_reply_that_comes_twice_counts_once(tmp_path, monkeypatch):
+def test_a_reply_that_comes_twice_counts_once(tmp_path):
     algorithm = px.Decoupled(0.05, 1.5, 4)
-    undisturbed, _ = deployed(World(tmp_path / "a", algorithm), 3)
-    monkeypatch.setattr("tests.deploy.world.LocalGrid", Doubling)
-    doubled, federation = deployed(World(tmp_path / "b", algorithm), 3)
-    same(doubled, undisturbed)
+    straight, _ = deployed(World(tmp_path / "a", algorithm), 3)
+    twice = lambda way, site, frame: Fate(((0.0, frame), (1.0, frame)))
+    doubled, federation = deployed(World(tmp_path / "b", algorithm), 3, twice)
+    same(doubled, straight)
     assert federation.ledger.total("up", kind="round").messages == 15
 
 
 def test_the_ledger_has_what_crossed_and_nothing_else(tmp_path):
     crossed = {"up": [0, 0, 0], "down": [0, 0, 0]}
 
-    def watch(way, site, message):
-        frame = wire.decode(unwrap(message))
-        if frame.header.kind not in (wire.HELLO, wire.ANSWER):
-            payload = wire.payload_bytes(frame.payload)
-            payload += wire.payload_bytes(frame.settings) if way == "up" else 0  # its metrics
-            sizes = (payload, len(unwrap(message)), flower_bytes(message))
-            crossed[way] = [old + new for old, new in zip(crossed[way], sizes, strict=True)]
-        return message
+    def fate(way, site, frame):
+        held = wire.decode(frame)
+        payload = wire.payload_bytes(held.payload)
+        payload += wire.payload_bytes(held.settings) if way == "up" else 0  # its metrics
+        sizes = (payload, len(frame), len(frame))
+        crossed[way] = [old + new for old, new in zip(crossed[way], sizes, strict=True)]
+        return undisturbed(way, site, frame)
 
     world = World(tmp_path, px.Decoupled(0.05, 1.5, 4))
-    _, federation = deployed(world, 3, watch)
+    _, federation = deployed(world, 3, fate)
     for way, sizes in crossed.items():
         assert list(federation.ledger.total(way, kind="round")[1:]) == sizes
 
@@ -295,7 +285,7 @@ def test_the_ledger_has_what_crossed_and_nothing_else(tmp_path):
 def test_the_ledger_survives_the_server(tmp_path):
     world = World(tmp_path, px.Decoupled(0.05))
     _, federation = deployed(world, 2, Losing("up", "site-0", [1]))
-    kept = read_ledger(federation.ledger.to_json())
+    kept = read_ledger(json.loads(json.dumps(federation.ledger.to_dict())))
     assert kept.books == federation.ledger.books
     assert kept.exchanges == federation.ledger.exchanges == {"round": 2}
     assert kept.total("up").messages == 10 and kept.total("down").messages == 11

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import proxfl as px
-from proxfl.storage.checkpoint import named_leaves
-from proxfl.deploy import wire
-from proxfl.deploy.gather import TooFewSites
-from proxfl.deploy.local import inside_flower
-from proxfl.deploy.server.federation import settings_of
+from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.trees import abstract, check, named_arrays, rebuild
 from proxfl.deploy.protocol.wire import DIGEST, HEADER, BadMessage, Header
+from proxfl.deploy.server.federation import settings_of
+from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.transport.memory import undisturbed
+from proxfl.storage.checkpoint import named_leaves
 from proxfl.train.federation import Call
 from tests import cases
-from tests.deploy.world import FAST, World, deployed
+from tests.deploy.world import World, deployed
 
 TAG = wire.tag("test")
 HERE = Header(wire.UPLINK, TAG, 2, step=7, counted=6, round=5, exchange=1)
@@ -135,15 +135,13 @@ def spoiled(change, rounds=(2,)):
     """Lets a site's uplink be changed in some rounds, once each, as a broken site might."""
     left = set(rounds)
 
-    def trouble(way, site, message):
-        now = int(message.metadata.group_id)
-        if (way, site) == ("up", "site-1") and now in left:
-            left.discard(now)
-            array = message.content["proxfl"]["frame"]
-            array.data = change(array.data)
-        return message
+    def fate(way, site, frame):
+        if (way, site) == ("up", "site-1") and wire.decode(frame).header.round in left:
+            left.discard(wire.decode(frame).header.round)
+            frame = change(frame)
+        return undisturbed(way, site, frame)
 
-    return trouble
+    return fate
 
 
 def altered(**fields):
@@ -209,26 +207,11 @@ def test_a_bad_reply_is_logged_and_not_averaged_and_the_run_goes_on(change, sent
 
 
 def test_a_site_that_goes_on_sending_nonsense_ends_the_run_with_its_fault_named(tmp_path):
-    def trouble(way, site, message):
-        if (way, site, message.metadata.message_type) == ("up", "site-1", "train"):
-            message.content["proxfl"]["frame"].data = b"nonsense"
-        return message
-
+    nonsense = lambda way, site, frame: undisturbed(
+        way, site, b"nonsense" if (way, site) == ("up", "site-1") else frame
+    )
     with pytest.raises(TooFewSites, match="site-1 .The message has 8 bytes, too few"):
-        deployed(World(tmp_path, px.Decoupled(0.05)), 1, trouble)
-
-
-def test_a_reply_that_flower_itself_cannot_read_is_one_more_fault(tmp_path):
-    left = [ValueError("bad object")]
-
-    def trouble(way, site, message):
-        if (way, site, message.metadata.message_type) == ("up", "site-1", "train") and left:
-            raise left.pop()
-        return message
-
-    _, federation = deployed(World(tmp_path, px.Decoupled(0.05)), 2, trouble)
-    (fault,) = federation.ledger.faults
-    assert fault.sentence == "Flower cannot read its reply (ValueError)."
+        deployed(World(tmp_path, px.Decoupled(0.05)), 1, nonsense)
 
 
 def ask(world, frame):
@@ -279,36 +262,13 @@ def test_what_goes_wrong_inside_a_site_stays_there(tmp_path):
         raise ValueError("patient 4711 has a negative age")
 
     world = World(tmp_path, px.Decoupled(0.05), tasks={"leaky": leaky})
-    with inside_flower(), pytest.raises(TooFewSites) as caught:
+    with pytest.raises(TooFewSites) as caught:
         world.federation().ask("leaky", {})
     assert "failed with ValueError; its log says why." in str(caught.value)
     assert "4711" not in str(caught.value)
 
 
-def test_a_node_that_is_no_site_of_the_experiment_is_not_let_in(tmp_path):
-    world = World(tmp_path / "ours", px.Decoupled(0.05))
-    other = World(tmp_path / "theirs", px.Decoupled(0.05), name="another")
-    for i, node in enumerate(other.nodes):
-        node.number = 100 + i
-    world.nodes.insert(0, other.nodes[0])
-    _, federation = deployed(world, 2)
-    (fault,) = federation.ledger.faults
-    assert fault.site == "node 100" and "takes part in another, not in another" in fault.sentence
-
-
-def test_with_keys_a_node_is_who_its_key_says_whatever_it_claims(tmp_path):
-    """site-1's machine calls itself site-0; the server goes by keys, and the site refuses."""
-    world = World(tmp_path, px.Decoupled(0.05))
-    keys = {site: site.encode() for site in world.sites}
-    for node in world.nodes:
-        node.key = keys[node.site]
-    deployed(world, 2, keys=keys)
-    world.nodes[1].key = b"stolen by nobody"
-    with pytest.raises(TooFewSites, match="site-1 .not connected."):
-        deployed(world, 3, keys=keys, patience=FAST._replace(deadline=1.0))
-
-
-MUTATIONS = 100_000
+MUTATIONS = 20_000
 
 
 def mutants(seeds, rng):

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from safetensors.numpy import load_file
 
-FOLDER = Path(__file__).parent.parent / "examples"
+FOLDER = Path(__file__).parent.parent.parent / "examples"
 
 
 @cache  # which each test of an example shares

@@ -13,7 +13,7 @@ PROGRAM = """
 import jax, numpy as np, scipy.sparse
 jax.config.update("jax_enable_x64", True)
 import proxfl as px
-from proxfl import sparse
+from proxfl.problem import sparse
 from tests import cases
 
 assert len(jax.devices()) == 8
@@ -42,7 +42,7 @@ print("agreed")
 
 def test_a_run_over_eight_devices_is_the_run_on_one():
     """In a process of its own, since the number of devices is fixed when JAX starts."""
-    flags = "--xla_force_host_platform_device_count=8"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=300

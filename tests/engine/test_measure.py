@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl import measure
+from proxfl.engine import measure
 from proxfl.losses import Squared
 from proxfl.prox import L1, Nuclear
 from tests import cases, literal

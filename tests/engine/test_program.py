@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl.rounds import one_round, start
+from proxfl.engine.round import simulated_round, start
 from tests import cases
 
 
@@ -14,7 +14,7 @@ def program(clients=8, tau=2, block=None, algorithm=None):
     shards = px.shards_of(cases.sites(clients=clients, rows=(10,)))
     problem = jax.tree.map(jax.numpy.asarray, cases.problem())
     algorithm = algorithm or px.Decoupled(0.05, 1.5, tau)
-    step = lambda shards, run: one_round(algorithm, problem, shards, run, block=block)
+    step = lambda shards, run: simulated_round(algorithm, problem, shards, run, block=block)
     run = start(algorithm, problem, shards)
     return jax.jit(step, donate_argnums=1).lower(shards, run).compile()
 
@@ -61,7 +61,7 @@ def test_new_numbers_need_no_new_program(wrap):
     def step(algorithm, problem, shards, run):
         nonlocal traced
         traced += 1
-        return one_round(algorithm, problem, shards, run)
+        return simulated_round(algorithm, problem, shards, run)
 
     shards = px.shards_of(cases.sites())
     for eta, theta in ((0.05, 0.1), (0.1, 0.1), (0.1, 0.2)):

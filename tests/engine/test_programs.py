@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from proxfl import programs
+from proxfl.engine import compiled as programs
 
 
 @pytest.mark.parametrize(("plenty", "traces"), [(0, 2), (10**9, 1)])

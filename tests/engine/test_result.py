@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from safetensors.numpy import load_file
 
 import proxfl as px
+from proxfl.drawing.curves import compare
 from proxfl.losses import Coefficients, Logistic
 from proxfl.prox import L1, OnLeaves
-from proxfl.drawing.curves import compare
 from tests import cases
 
 

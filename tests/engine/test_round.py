@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl.engine.blocks import combine, message_bytes, messages, round_key, visit
+from proxfl.engine.round import draw_cohort
+from proxfl.engine.visit import round_key, visit
 from proxfl.losses import Logistic
 from proxfl.prox import L1, OnLeaves
-from proxfl.rounds import choose
 from tests import cases
 
 each = pytest.mark.parametrize("case", cases.algorithms, ids=lambda c: c.name)
@@ -22,8 +22,7 @@ def one_client_at_a_time(algorithm, problem, shards, rounds, cohort=None):
     server = run.server
     states = [jax.tree.map(lambda a, i=i: a[i], run.clients) for i in range(n)]
     for r in range(rounds):
-        here = px.Run(server, None, jnp.array(r, jnp.int32), run.key)
-        who = range(n) if cohort is None else np.asarray(choose(here, n, cohort))
+        who = range(n) if cohort is None else np.asarray(draw_cohort(run.key, r, n, cohort))
         for e, exchange in enumerate(algorithm.exchanges()):
             down = exchange.broadcast(problem.g, server)
             key = round_key(run.key, r, e)
@@ -35,9 +34,7 @@ def one_client_at_a_time(algorithm, problem, shards, rounds, cohort=None):
                 )
                 states[i] = reply.state
                 ups.append(reply.up)
-            stacked = jax.tree.map(lambda *a: jnp.stack(a), *ups)
-            weights = shards.weight[jnp.array(list(who))]
-            received = combine(stacked, weights, round_key(key, n))
+            received = cases.received(ups, [shards.weight[i] for i in who], round_key(key, n))
             server = exchange.server(problem.g, server, received)
     return algorithm.output(problem.g, server)
 
@@ -49,8 +46,8 @@ def test_simulating_equals_asking_one_client_at_a_time(case, cohort):
         pytest.skip("the method is undefined under partial participation")
     problem = jax.tree.map(jnp.asarray, cases.problem(batch=3))
     shards = px.shards_of(cases.sites(), "samples")
-    slow = one_client_at_a_time(case.algorithm, problem, shards, 8, cohort)
-    fast = px.simulate(case.algorithm, problem, shards, rounds=8, cohort=cohort).model
+    slow = one_client_at_a_time(case.algorithm, problem, shards, 4, cohort)
+    fast = px.simulate(case.algorithm, problem, shards, rounds=4, cohort=cohort, observe={}).model
     np.testing.assert_allclose(fast, slow, atol=1e-12)
 
 
@@ -173,25 +170,6 @@ def test_a_tree_of_parameters_moves_like_the_vector_of_its_parts():
     )
     tree = px.simulate(px.Decoupled(0.1, 1.5, 3), problem, sites, rounds=30).model.params
     np.testing.assert_allclose(np.concatenate([tree["left"], tree["right"]]), flat, atol=1e-14)
-
-
-def test_messages_are_counted_from_their_traced_shapes():
-    shards = px.shards_of(cases.sites())
-    vector = cases.D * 8
-    expected = {
-        px.Decoupled: (vector, vector),
-        px.DecoupledPartial: (vector, 2 * vector),
-        px.FedAvg: (vector, vector),
-        px.FedDA: (vector, vector + 8),
-        px.FastFedDA: (2 * vector, 2 * vector + 8),
-        px.ProximalGradient: (vector, vector),
-        px.Adaptive: (vector, vector),
-    }
-    for case in cases.algorithms:
-        if type(case.algorithm) in expected:
-            (traced,) = messages(case.algorithm, cases.problem(), shards)
-            up, down = message_bytes(traced.up), message_bytes(traced.down)
-            assert (up, down) == expected[type(case.algorithm)]
 
 
 def test_observations_come_at_the_start_every_k_rounds_and_at_the_end():

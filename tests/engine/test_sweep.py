@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import proxfl as px
-from proxfl.losses import Squared
 from proxfl.engine.measure import ObjectiveValue
-from proxfl.prox import L1
 from proxfl.engine.sweep import sweep
+from proxfl.losses import Squared
+from proxfl.prox import L1
 from tests import cases
 
 OBSERVE = {"objective": ObjectiveValue()}

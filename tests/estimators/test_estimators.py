@@ -17,7 +17,7 @@ from proxfl.estimators import (
     FederatedLowRankRegressionCV,
 )
 
-SHORT = {"points": 4, "folds": 2, "rule": "min"}
+SHORT = {"points": 2, "folds": 2, "rule": "min", "tol": 1e-3}
 
 ESTIMATORS = [
     FederatedLinearRegression(),

@@ -103,6 +103,17 @@ def test_curvature_bounds_every_second_derivative(loss, outputs):
     assert jnp.abs(jnp.linalg.eigvalsh(second)).max() <= loss.curvature + 1e-12
 
 
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.convex], ids=repr)
+@pytest.mark.parametrize("outputs", SHAPES)
+def test_second_is_the_derivative_of_the_slope(loss, outputs):
+    outputs, rng = outputs_for(loss, outputs), np.random.default_rng(2)
+    z = jnp.asarray(rng.normal(scale=2.0, size=(50, *outputs)))
+    y = jnp.asarray(labels_for(loss, rng, 50, outputs))
+    found, expected = jax.vmap(loss.second)(z, y), jax.vmap(jax.jacfwd(loss.slope))(z, y)
+    assert found.shape == expected.shape
+    leaves_close(found, expected, 1e-14)
+
+
 @pytest.mark.parametrize("loss", BOUNDED, ids=repr)
 def test_curvature_is_not_larger_than_it_need_be(loss):
     """Somewhere on a fine grid the second derivative comes within a thousandth of it."""

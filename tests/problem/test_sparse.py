@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse
 
 import proxfl as px
-from proxfl import sparse
+from proxfl.engine.smoothness import curvature_bound, smoothness
 from proxfl.losses import Coefficients, Huber, Logistic, Softmax, Squared
+from proxfl.problem import sparse
 from proxfl.prox import L1, OnLeaves
-from proxfl.engine.smoothness import client_smoothness, curvature_bound
 
 ROWS, D = (7, 12, 5, 9), 11
 
@@ -97,7 +97,7 @@ def test_numbers_keep_their_precision_where_jax_is_in_single_by_default(tmp_path
     code = """
 import numpy as np, scipy.sparse
 import proxfl as px
-from proxfl import sparse
+from proxfl.problem import sparse
 from proxfl.losses import Logistic
 from proxfl.prox import L1
 
@@ -123,7 +123,7 @@ def test_curvature_is_that_of_the_dense_rows(way):
     dense, thin = (px.shards_of(sites) for sites in both(signs))
     problem = px.Problem(loss=Squared(), g=L1(0.01), x0=jnp.zeros(D))
     key = jax.random.key(0)
-    measured = [client_smoothness(problem, shards, problem.x0, key) for shards in (thin, dense)]
+    measured = [smoothness(problem, shards, problem.x0, key) for shards in (thin, dense)]
     np.testing.assert_allclose(*measured, rtol=1e-12)
     one = lambda shards: jax.tree.map(lambda a: a[1], shards)
     bounds = [curvature_bound(problem, one(shards), problem.x0, key) for shards in (thin, dense)]

@@ -28,6 +28,7 @@ from proxfl.prox import (
     together,
 )
 from proxfl.prox.levels import level
+from proxfl.prox.units import Curve, Ellipsoids
 from tests.cases_prox import EPS
 
 
@@ -159,9 +160,21 @@ def test_together_makes_ridges_of_squares_and_drops_zeros():
     assert together(Nuclear(1.0), SquaredL2(0.5)) == Ridge(Nuclear(1.0), 0.5)
 
 
+def test_together_puts_a_part_into_another_that_can_hold_it():
+    x = jnp.array([2.0, -0.5, 0.25, 3.0])
+    both = together(NonNegative(), Box(-1.0, 2.5))
+    np.testing.assert_array_equal(both.prox(x, 1.0), np.clip(x, 0.0, 2.5))
+    assert together(Simplex(2.0), NonNegative()) == Simplex(2.0)
+    unit, curve = np.array([1.0, 2.0, 0.5, 1.0]), np.array([0.1, 0.2, 0.3, 0.4])
+    groups = Ellipsoids(np.array([0, 0, 1, 1]), np.ones(2), unit, 0 * unit, 0.6)
+    both = together(Curve(curve), groups)
+    assert float(both.value(x)) == pytest.approx(float(groups.value(x) + Curve(curve).value(x)))
+
+
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
+        ((NonNegative(), Box(-2.0, -1.0)), "no coefficient is in the box and not negative"),
         ((L1(1.0), Nuclear(1.0)), "Nuclear composes with nothing but SquaredL2"),
         ((Box(0.0, 1.0), GroupL2.of([0, 0])), "Box and GroupL2 have no known joint prox"),
         ((TotalVariation(1.0), L1(1.0), GroupL2.of([0, 0])), "TotalVariation and GroupL2"),

@@ -61,6 +61,30 @@ def test_a_step_moves_no_further_than_the_shortest_subgradient(case, data):
     assert norm(case.prox(x, s) - x) <= most + rounding(x)
 
 
+sublinear = [case for case in regularisers if case.g.is_sublinear]
+conjugate = [case for case in regularisers if case.g.conjugate(case.like) is not None]
+
+
+@pytest.mark.parametrize("case", sublinear, ids=lambda case: case.name)
+@examples
+@given(data=st.data())
+def test_what_is_said_to_be_sublinear_is(case, data):
+    x, y = (case.prox(data.draw(case.points()), 1.0) for _ in range(2))
+    assert case.value(0 * x) == 0 and case.value(2 * x) == pytest.approx(2 * case.value(x))
+    assert case.value(x + y) <= case.value(x) + case.value(y) + rounding(x, y)
+
+
+@pytest.mark.parametrize("case", conjugate, ids=lambda case: case.name)
+@examples
+@given(data=st.data())
+def test_the_conjugate_meets_its_line_where_the_subgradient_is_taken(case, data):
+    x, s = data.draw(case.points()), data.draw(case.steps())
+    p = case.prox(x, s)
+    v = (x - p) / s
+    found = float(case.g.conjugate(case.point(v)))
+    assert found == pytest.approx(v @ p - case.value(p), abs=rounding(x, v) * (1 + norm(v)))
+
+
 @pytest.mark.parametrize("case", regularisers[::6], ids=lambda case: case.name)
 @examples
 @given(data=st.data())

@@ -7,12 +7,12 @@ import pytest
 
 from proxfl.algorithms.decoupled import Decoupled
 from proxfl.engine.measure import ObjectiveValue
-from proxfl.models import cnn
+from proxfl.engine.simulate import simulate
 from proxfl.points import Tree, size
-from proxfl.problem.shards import Problem
+from proxfl.problem import Problem
 from proxfl.prox.leaves import OnLeaves
 from proxfl.prox.norms import L1
-from proxfl.engine.simulate import simulate
+from proxfl.research import cnn
 
 RNG = np.random.default_rng(0)
 EPS = np.finfo(np.float64).eps

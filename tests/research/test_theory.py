@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl import measure, theory
+from proxfl.engine import measure
 from proxfl.losses import Squared
 from proxfl.prox import L1, NonNegative
+from proxfl.research import theory
 from tests import cases
 
 

@@ -8,10 +8,6 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 from proxfl.tables import (
-    Table,
-    encode_target,
-    label_values,
-    merge_labels,
     read_features,
     read_site,
     read_sites,
@@ -169,7 +165,7 @@ def test_truth_values_are_numbers_as_features_and_text_as_a_target(tmp_path):
     path = text(tmp_path, "smoker,ill\nTrue,False\n,True\nFalse,True\n")
     table = read_site(path, "ill", "mean")
     np.testing.assert_array_equal(table.A, [[1], [np.nan], [0]])
-    assert label_values(table) == ("False", "True")
+    assert set(table.y) == {"False", "True"}
     other = read_site(write_bools(tmp_path), "ill", "mean")
     assert table.fingerprint == other.fingerprint
 
@@ -314,47 +310,3 @@ def test_text_at_one_site_and_numbers_at_another_are_refused(tmp_path):
     a, b = write(tmp_path, "csv", stem="a"), write(tmp_path, "csv", y=list("pqpqpq"), stem="b")
     assert f"{b}: the target 'y' is text, unlike in {a}" in said(read_sites, [a, b], "y")
     assert f"{a}: the target 'y' is numbers, unlike in {b}" in said(read_sites, [b, a], "y")
-    assert "text at some sites" in said(merge_labels, "softmax", [(0, 1), ("a",)])
-
-
-def table_of(y, dropped=0):
-    y = np.array(y) if isinstance(y[0], str) else np.array(y, float)
-    return Table("a", "a.csv", "outcome", ("x1",), np.zeros((len(y), 1)), y, "", dropped)
-
-
-@pytest.mark.parametrize("values", [(0, 1), (-1, 1), (2.5, 7), ("no", "yes"), ("B", "M")])
-def test_logistic_takes_any_two_values_and_codes_the_larger_as_one(values):
-    low, high = values
-    sites = [table_of([low, low]), table_of([high, low, high])]
-    classes = merge_labels("logistic", map(label_values, sites))
-    assert classes == values and [type(c) for c in classes] == [type(v) for v in values]
-    codes = [encode_target(site, "logistic", classes).tolist() for site in sites]
-    assert codes == [[-1, -1], [1, -1, 1]]
-
-
-def test_softmax_numbers_any_set_of_labels_in_order():
-    sites = [table_of([10, 9]), table_of([2, 10])]
-    classes = merge_labels("softmax", map(label_values, sites))
-    assert classes == (2, 9, 10)
-    codes = encode_target(sites[0], "softmax", classes)
-    assert codes.tolist() == [2, 1] and codes.dtype.kind == "i"
-    np.testing.assert_array_equal(np.array(classes)[codes], sites[0].y)
-
-
-def test_regression_keeps_numbers_and_asks_for_no_labels():
-    site = table_of([3.5, -1])
-    assert merge_labels("squared", [label_values(site)]) == ()
-    np.testing.assert_array_equal(encode_target(site, "squared"), site.y)
-
-
-def test_targets_that_a_loss_cannot_take():
-    assert "has 3 different values" in said(merge_labels, "logistic", [(0, 1), (1, 2)])
-    assert "has one value at all sites" in said(merge_labels, "softmax", [(1,), (1,)])
-    words = said(encode_target, table_of(["a"]), "huber")
-    assert words.startswith("a.csv: the target 'outcome' is text and huber needs numbers")
-    counts = table_of([0, 2.0, -1])
-    assert "'outcome' is below 0 in data row 3; poisson" in said(encode_target, counts, "poisson")
-    assert "in kept row 2" in said(encode_target, table_of([0, -1], 1), "poisson")
-    strange = said(encode_target, table_of([0, 1, 2]), "logistic", (0, 1))
-    assert "is none of the classes in data row 3" in strange
-    assert "'outcome' is text and" in said(encode_target, table_of(["a"]), "logistic", (0, 1))

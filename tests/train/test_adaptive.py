@@ -6,15 +6,15 @@ import jax
 import numpy as np
 import pytest
 
-from proxfl.train.federation import Call
-from proxfl.train import fused
-from proxfl.train.drivers.driver import Settings, solve
-from proxfl.train.local import LocalFederation
-from proxfl.train.drivers.adaptive import Solver
 from proxfl.losses import Coefficients, Linear, Logistic, Poisson, Squared
 from proxfl.points import Tree
-from proxfl.problem.shards import Problem, shards_of
+from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1, NonNegative, OnLeaves
+from proxfl.train.drivers import compiled as fused
+from proxfl.train.drivers.adaptive import Solver
+from proxfl.train.drivers.driver import Settings, solve
+from proxfl.train.federation import Call
+from proxfl.train.local import LocalFederation
 
 D, ROWS = 6, (12, 30, 21)
 

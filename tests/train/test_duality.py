@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from proxfl.conjugates import balance, balanced, conjugate, excess
-from proxfl.train import duality
-from proxfl.train.drivers.driver import Settings, solve
-from proxfl.train.local import LocalFederation
-from proxfl.train.drivers.adaptive import Solver
 from proxfl.losses import Coefficients, Huber, Logistic, Poisson, SigmoidLoss, Softmax, Squared
 from proxfl.points import Tree
-from proxfl.problem.shards import Problem, shards_of
+from proxfl.problem import Problem, shards_of
 from proxfl.prox import (
     L1,
     Box,
@@ -26,6 +21,10 @@ from proxfl.prox import (
     Zero,
     together,
 )
+from proxfl.train import duality
+from proxfl.train.drivers.adaptive import Solver
+from proxfl.train.drivers.driver import Settings, solve
+from proxfl.train.local import LocalFederation
 
 D, K = 4, 3
 SCALAR = [
@@ -41,7 +40,7 @@ SCALAR = [
 @pytest.mark.parametrize("z", [-1.5, 0.2, 2.0])
 def test_the_conjugate_is_the_largest_difference_to_a_line(loss, y, z):
     u = 0.8 * loss.slope(jnp.asarray(z), jnp.asarray(y))
-    found = float(conjugate(loss, u, jnp.asarray(y)))
+    found = float(loss.conjugate(u, jnp.asarray(y)))
     below = lambda z: float(loss.value(jnp.asarray(z), jnp.asarray(y)) - u * z)
     least = minimize_scalar(below, bounds=(-30, 30), method="bounded", options={"xatol": 1e-10})
     assert found == pytest.approx(-least.fun, abs=1e-8)
@@ -50,7 +49,7 @@ def test_the_conjugate_is_the_largest_difference_to_a_line(loss, y, z):
 def test_the_conjugate_of_softmax_meets_its_line_where_the_slope_is_taken():
     z, y = jnp.array([0.3, -1.0, 0.5]), jnp.asarray(1)
     u = Softmax().slope(z, y)
-    assert float(conjugate(Softmax(), u, y)) == pytest.approx(float(u @ z - Softmax().value(z, y)))
+    assert float(Softmax().conjugate(u, y)) == pytest.approx(float(u @ z - Softmax().value(z, y)))
 
 
 def rows(loss, seed=0):
@@ -66,16 +65,15 @@ def rows(loss, seed=0):
 @pytest.mark.parametrize(
     "loss", [Logistic(), Squared(), Huber(0.5), Poisson(), Softmax()], ids=repr
 )
-def test_balanced_slopes_have_mean_zero_and_finite_conjugates(loss):
+def test_corrected_slopes_have_mean_zero_and_finite_conjugates(loss):
     A, y = rows(loss)
     z = A[:, :K] if isinstance(loss, Softmax) else A[:, 0]
     y = jnp.asarray(y)
     u = jax.vmap(loss.slope)(jnp.asarray(z), y)
-    mean = jnp.mean(jax.vmap(lambda u, y: excess(loss, u, y))(u, y), axis=0)
-    by = balance(loss, mean)
-    moved = jax.vmap(lambda u, y: balanced(loss, u, y, by))(u, y)
+    by = loss.centring.correction(jnp.mean(jax.vmap(loss.centring.imbalance)(u, y), axis=0))
+    moved = jax.vmap(lambda u, y: loss.centring.corrected(u, y, by))(u, y)
     np.testing.assert_allclose(np.mean(moved, axis=0), 0, atol=1e-15)
-    assert np.isfinite(jax.vmap(lambda u, y: conjugate(loss, u, y))(moved, y)).all()
+    assert np.isfinite(jax.vmap(loss.conjugate)(moved, y)).all()
     if isinstance(loss, Huber):
         assert np.abs(moved).max() <= loss.delta
 

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from proxfl.report.path_figures import entered, figures
+from proxfl.tables import InputError, Table
 from proxfl.train import folds
 from proxfl.train.choice import Choice
 from proxfl.train.folds import cross_validate, deal
-from proxfl.train.path import path, room
-from proxfl.report.path_figures import entered, figures
+from proxfl.train.path import padded_size, path
+from proxfl.train.spec import Spec
 from proxfl.train.train import train
-from proxfl.spec import Spec
-from proxfl.tables import InputError, Table
 
 D, ROWS = 6, (20, 31, 14)
 NAMES = tuple(f"x{j}" for j in range(D))
@@ -72,7 +72,7 @@ def test_every_model_of_a_path_is_that_of_train_at_its_weight(walked):
 
 @pytest.mark.parametrize("key", ["group_weight", "nuclear"])
 def test_any_weight_that_empties_a_model_may_be_swept(key):
-    choice = dataclasses.replace(SHORT, sweep=key, points=3)
+    choice = SHORT.replace(sweep=key, points=3)
     found = path(SOFTMAX, tables(classes=3), choice)
     assert found.nonzeros[0] == 0 and found.nonzeros[1] > 0 and found.converged.all()
     assert found.spec_at(1).to_dict()[key] == found.weights[1]
@@ -89,7 +89,7 @@ def test_folds_share_out_all_rows_class_by_class(walked):
 
 
 def test_folds_of_sites_leave_each_site_out_once():
-    dealt = deal(LOGISTIC, dataclasses.replace(SHORT, by="sites"), tables())
+    dealt = deal(LOGISTIC, SHORT.replace(by="sites"), tables())
     assert [fold.name for fold in dealt] == ["site 0", "site 1", "site 2"]
     for k, fold in enumerate(dealt):
         assert [out.all() for out in fold.out] == [out.any() for out in fold.out]
@@ -102,7 +102,7 @@ def left_out(found, fold, weight):
     for table, out in zip(tables(), fold.out, strict=True):
         kept += [dataclasses.replace(table, A=table.A[~out], y=table.y[~out])] if any(~out) else []
         held += [(table.A[out], table.y[out])] if any(out) else []
-    model = train(dataclasses.replace(found.spec, l1=weight), kept).model
+    model = train(found.spec.replace(l1=weight), kept).model
     A, y = (np.concatenate([part[k] for part in held]) for k in (0, 1))
     z = A @ model.coef + model.intercept
     return np.logaddexp(0, -(2 * y - 1) * z).mean(), np.mean((z > 0) == (y > 0)), model.coef != 0
@@ -112,12 +112,12 @@ def left_out(found, fold, weight):
 def test_a_score_is_that_of_rows_the_model_has_not_seen(walked, validated, by):
     found, scores = walked, validated
     if by == "sites":
-        found = dataclasses.replace(walked, choice=dataclasses.replace(SHORT, by="sites"))
+        found = dataclasses.replace(walked, choice=SHORT.replace(by="sites"))
         scores = cross_validate(found, tables())
     fold = deal(found.spec, found.choice, tables())[1]
     loss, accuracy, used = left_out(found, fold, float(found.weights[5]))
     assert scores.losses[1, 5] == pytest.approx(loss, rel=1e-6)
-    assert scores.accuracies[1, 5] == pytest.approx(accuracy, rel=1e-12)
+    assert scores.scores["accuracy"][1, 5] == pytest.approx(accuracy, rel=1e-12)
     np.testing.assert_array_equal(scores.selected[1, 5], used)
     assert scores.shares.sum() == pytest.approx(1.0, rel=1e-12)
 
@@ -133,13 +133,13 @@ def test_the_rules_choose_by_their_definition(validated):
 
 def test_an_error_is_the_standard_error_of_a_mean():
     values = np.random.default_rng(0).normal(size=(5, 3))
-    found = folds.spread(np.full(5, 0.2), values)
+    found = folds.standard_error(np.full(5, 0.2), values)
     np.testing.assert_allclose(found, values.std(axis=0, ddof=1) / np.sqrt(5), rtol=1e-12)
 
 
 def test_there_is_room_for_all_rows_and_not_for_many_more():
     for rows in (1, 255, 256, 257, 1024, 1025, 5000, 100_001):
-        assert rows <= room(rows) <= max(256, 2 * rows if rows <= 1024 else 1.13 * rows)
+        assert rows <= padded_size(rows) <= max(256, 2 * rows if rows <= 1024 else 1.13 * rows)
 
 
 def test_a_curve_shows_its_zeros_only_where_it_enters_or_leaves():

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from proxfl.losses import Coefficients
-from proxfl.penalties import describe, largest_useful_weight, penalty, read_files
 from proxfl.points import Tree
 from proxfl.prox import L1, GroupL2, Zero
-from proxfl.spec import Spec
+from proxfl.train.regulariser import largest_useful_weight, penalty
+from proxfl.train.spec import Spec, describe
 from tests.sentences import said
 
 NAMES = ("age", "size", "dose", "pulse", "noise")
@@ -121,11 +121,11 @@ REFUSED = [
     ({"group_weight": 1.0, "box": (0, 1)}, 3, "group_weight and box have no known joint prox"),
     ({"group_weight": 1.0, "l1": 1.0, "box": (0, 1), "l2": 1.0}, 3, "l1, group_weight and box "),
     ({"simplex": True, "l1": 1.0}, 1, "l1 and simplex have no known joint prox"),
-    ({"simplex": True, "box": (0, 1)}, 1, "simplex and box have no known joint prox"),
+    ({"simplex": True, "box": (0, 1)}, 1, "box and simplex have no known joint prox"),
     ({"nuclear": 1.0}, 1, "key 'nuclear' needs a model with several outputs; remove it"),
     ({"simplex": True}, 3, "key 'simplex' needs a model with one output; remove it"),
     ({"group_weight": 1.0}, 1, "key 'group_weight' needs 'group' if the model has one output"),
-    ({"box": (-2, -1), "nonneg": True}, 1, "key 'box' ends at -1 and 'nonneg' leaves nothing"),
+    ({"box": (-2, -1), "nonneg": True}, 1, "nonneg and box cannot be had together: no coeff"),
 ]
 
 
@@ -146,7 +146,7 @@ def test_groups_and_weights_are_read_from_files(tmp_path):
     asked = spec(
         l1=0.5, feature_weights=tmp_path / "w.csv", group=tmp_path / "g.csv", group_weight=0.1
     )
-    held = read_files(asked)
+    held = asked.read_files()
     assert (held.group, held.feature_weights) == (GROUPS, FACTORS)
     assert Spec.from_dict(held.to_dict()) == held
     l1, groups = penalty(asked, NAMES).first, penalty(asked, NAMES).second

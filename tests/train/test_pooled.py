@@ -10,13 +10,13 @@ import pytest
 from sklearn import datasets
 from sklearn.linear_model import ElasticNet, Lasso
 
+from proxfl.precision import precision
+from proxfl.tables import Table
 from proxfl.train.drivers.compiled import solve
 from proxfl.train.model import Model
-from proxfl.train.path import agreed
+from proxfl.train.path import ready
+from proxfl.train.spec import Spec
 from proxfl.train.train import settings_of, train
-from proxfl.precision import precision
-from proxfl.spec import Spec
-from proxfl.tables import Table
 
 SITES, TOL = 4, 1e-9
 NAMES = lambda X: tuple(f"x{j}" for j in range(X.shape[1]))
@@ -73,9 +73,9 @@ def sites(X, y, order):
 def by_paths(spec, tables):
     """As a path or an estimator solves for a model: all rounds in one program."""
     with precision(np.float64):
-        scene = agreed(spec, tables)
-        solved = solve(scene.problem, scene.shards, settings_of(spec))
-    return Model.of(spec.loss, scene.agreement, solved.x), solved
+        sites = ready(spec, tables)
+        solved = solve(sites.problem, sites.shards, settings_of(spec))
+    return Model.of(spec.loss, sites.agreement, solved.x), solved
 
 
 def by_training(spec, tables):

@@ -1,16 +1,17 @@
 """Options: one form for each value, whole round trips, and a sentence that names the key."""
 
-import dataclasses
+import copy
 import json
 import math
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from proxfl.losses import Huber, Logistic, Poisson, Softmax, Squared
-from proxfl.spec import LOSSES, Spec, describe
+from proxfl.losses import Softmax
+from proxfl.train.spec import Spec, convex_losses, describe
 from tests.sentences import said
 
 BASE = {"target": "y", "loss": "logistic"}
@@ -56,9 +57,9 @@ def toml(folder, content):
 
 def test_the_full_example_leaves_no_option_at_its_default():
     plain = Spec(**BASE)
-    for field in dataclasses.fields(Spec):
-        if field.name != "target":
-            assert getattr(FULL, field.name) != getattr(plain, field.name), field.name
+    for key in Spec.table():
+        if key != "target":
+            assert getattr(FULL, key) != getattr(plain, key), key
 
 
 @pytest.mark.parametrize("spec", [Spec(**BASE), FULL], ids=["plain", "full"])
@@ -146,10 +147,10 @@ WRONG = [
     ({"group": {"age": 3}}, "key 'group' must be a path, or a table of group names by feature"),
     ({"feature_weights": {"age": -1}}, "key 'feature_weights' must be a path, or a table of non"),
     ({"group": "g.csv"}, "key 'group' needs 'group_weight'"),
-    ({"feature_weights": "w.csv"}, "key 'feature_weights' needs 'l1', which it multiplies"),
+    ({"feature_weights": "w.csv"}, "key 'feature_weights' needs 'l1', the weight of the sum of"),
     ({"huber_delta": 2.0}, "key 'huber_delta' means nothing to loss 'logistic'"),
-    ({"algorithm": "fed_avg"}, "'algorithm' names no method, got 'fed_avg'; did you mean 'fedavg'"),
-    ({"algorithm": "zzz"}, "key 'algorithm' names no method, got 'zzz'; it is one of decoupled, "),
+    ({"algorithm": "fed_avg"}, "key 'algorithm' must be one of decoupled, decoupled-partial, "),
+    ({"loss": "sigmoid"}, "key 'loss' must be one of "),  # no certificate of a minimum
     ({"local-steps": 5}, "there is no key 'local-steps'; did you mean 'local_steps'?"),
     ({"l1_weight": 5}, "there is no key 'l1_weight'; did you mean"),
     ({"qqq": 5}, "there is no key 'qqq'; the keys are sites, target, "),
@@ -183,8 +184,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 
 def test_every_option_says_what_it_is():
-    for field in dataclasses.fields(Spec):
-        assert field.metadata["meaning"], field.name
+    assert all(option.meaning for option in Spec.table().values())
+
+
+def test_a_spec_does_not_change_but_makes_others():
+    spec = Spec(**BASE)
+    with pytest.raises(AttributeError, match="use replace"):
+        spec.l1 = 1.0
+    with pytest.raises(AttributeError, match="no option 'l3'"):
+        spec.l3  # noqa: B018
+    assert spec.replace(l1=1).l1 == 1.0 and spec.l1 == 0.0 and spec.replace() == spec
+    assert copy.deepcopy(FULL) == FULL and eval(repr(FULL), {"Spec": Spec, "inf": math.inf}) == FULL
+    assert FULL.replace(l1=0.0, feature_weights=None) != FULL
 
 
 def test_the_objective_is_described_term_by_term():
@@ -203,25 +214,23 @@ def test_the_objective_is_described_term_by_term():
 
 def test_the_described_losses_are_those_computed():
     """At z = 0.3 and y = 1 the formulas, evaluated as they are written, give the loss."""
-    z, names = 0.3, {"log": math.log, "exp": math.exp, "z": 0.3, "y": 1}
-    kinds = {"logistic": Logistic(), "squared": Squared(), "huber": Huber(), "poisson": Poisson()}
-    for loss, kind in kinds.items():
+    names = {"log": math.log, "exp": math.exp, "z": 0.3, "y": 1}
+    for loss, kind in convex_losses().items():
         formula = describe(Spec(target="y", loss=loss)).split("loss        ")[1].split("\n")[0]
         formula = formula.split(", where")[0].split(" up to")[0]
         formula = formula.replace("^", "**").replace("y z", "y*z")
-        assert float(kind.value(np.float64(z), np.float64(1))) == pytest.approx(
-            eval(formula, names)
-        )
+        if "sum_k" not in formula:
+            found = float(kind().value(jnp.asarray(0.3), jnp.asarray(1.0)))
+            assert found == pytest.approx(eval(formula, names))
     scores = np.array([0.3, -0.2])
-    found = float(Softmax().value(scores, np.int32(1)))
+    found = float(Softmax().value(jnp.asarray(scores), jnp.asarray(1)))
     assert found == pytest.approx(math.log(np.exp(scores).sum()) - scores[1])
-    assert set(LOSSES) == {*kinds, "softmax"}
 
 
-def test_options_are_read_without_jax_or_pandas():
+def test_general_help_does_not_wait_for_jax():
     code = (
-        "import sys; from proxfl.spec import Spec, describe;"
-        "describe(Spec(target='y', loss='logistic'));"
+        "import sys, contextlib; from proxfl.cli.main import main\n"
+        "with contextlib.suppress(SystemExit): main(['--help'])\n"
         "heavy = {'jax', 'pandas', 'scipy', 'sklearn'} & set(sys.modules); assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True)

@@ -24,10 +24,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from proxfl.algorithms.decoupled import Decoupled, Memory
+from proxfl.algorithms.ring import Ring, gram, mix, push, ring
 from proxfl.core import Algorithm, Objective, Received, Regulariser, Reply
 from proxfl.points import Point, Scalar, dot, dtype, norm
 from proxfl.pytree import choice, count, pytree
-from proxfl.algorithms.ring import Ring, gram, mix, push, ring
 
 ROUNDING = 100.0  # residuals shorter than so many units in the last place of the result are noise
 TOLERATED = 2.0  # how much the residual of a mixed step may exceed the best one
@@ -73,13 +73,11 @@ class Client(NamedTuple):
 class Accelerated(Algorithm[Server, Client, Down, Point]):
     """Algorithm 1 from mixed starting points."""
 
+    needs_everyone = True
+
     inner: Decoupled
     memory: int = count(default=10, least=2)
     how: str = choice("nesterov", default="anderson")
-
-    @property
-    def needs_everyone(self):
-        return True
 
     @property
     def eta_round(self):
@@ -123,6 +121,10 @@ class Accelerated(Algorithm[Server, Client, Down, Point]):
 
     def output(self, g, server):
         return self.inner.output(g, server.x)
+
+    def mixed(self, server: Server) -> Bool[Array, ""]:
+        """Whether this round starts from a mixed point."""
+        return server.guard.mixed
 
     def undo(self, server: Server) -> Server:
         """For a round that never happened: start it from the last result, unmixed, and pause."""

@@ -7,12 +7,12 @@ mixing and its safeguard are those of `Accelerated`.
 
 from typing import Any, NamedTuple
 
-from proxfl.algorithms.wrappers.accelerated import Guard, Past, extrapolate, fresh
 from proxfl.algorithms.decoupled_partial import DecoupledPartial, Global
+from proxfl.algorithms.ring import mix
+from proxfl.algorithms.wrappers.accelerated import Guard, Past, extrapolate, fresh
 from proxfl.core import Algorithm, Objective, Received, Regulariser
 from proxfl.points import Point
 from proxfl.pytree import choice, count, pytree
-from proxfl.algorithms.ring import mix
 
 
 class Server(NamedTuple):
@@ -24,6 +24,8 @@ class Server(NamedTuple):
 @pytree
 class AcceleratedPartial(Algorithm[Server, Point, Global, Point]):
     """Algorithm 1 with server memory, from mixed starting points."""
+
+    needs_everyone = False
 
     inner: DecoupledPartial
     memory: int = count(default=10, least=2)

@@ -24,7 +24,8 @@ import jax.numpy as jnp
 
 from proxfl.algorithms.wrappers.compressors import Compressor
 from proxfl.algorithms.wrappers.private import Private
-from proxfl.core import Algorithm, Compact, Objective, Received, Regulariser, Reply
+from proxfl.algorithms.wrappers.wrapper import Wrapper
+from proxfl.core import Compact, Objective, Regulariser, Reply
 from proxfl.points import norm
 from proxfl.pytree import pytree, static
 
@@ -50,20 +51,12 @@ class Indebted(NamedTuple):
 
 
 @pytree
-class Compressed(Algorithm[Any, Indebted, Any, Packed]):
+class Compressed(Wrapper):
     """Any method, its uplinks made small by `how`."""
 
     inner: Any
     how: Compressor
     exchange: int = static(default=0)  # which of the inner method's exchanges this is
-
-    @property
-    def needs_everyone(self):
-        return self.inner.needs_everyone
-
-    @property
-    def longest_prox(self):
-        return self.inner.longest_prox
 
     def exchanges(self):
         inner = enumerate(self.inner.exchanges())
@@ -80,9 +73,6 @@ class Compressed(Algorithm[Any, Indebted, Any, Packed]):
         owed = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), tuple(shapes))
         return server, Indebted(state, owed)
 
-    def broadcast(self, g, server):
-        return self.inner.broadcast(g, server)
-
     def client(self, f: Objective, g: Regulariser, state: Indebted, down: Any, key):
         reply = self.inner.client(f, g, state.inner, down, key)
         wanted = jax.tree.map(jnp.add, reply.up, state.owed[self.exchange])
@@ -91,12 +81,6 @@ class Compressed(Algorithm[Any, Indebted, Any, Packed]):
         owed = list(state.owed)
         owed[self.exchange] = unravel(flat - vector.expand())
         return Reply(Indebted(reply.state, tuple(owed)), Packed(vector, unravel), reply.info)
-
-    def server(self, g, server, received: Received):
-        return self.inner.server(g, server, received)
-
-    def output(self, g, server):
-        return self.inner.output(g, server)
 
 
 def uplink(exchange: Any, g: Regulariser, server: Any, state: Any) -> Any:

@@ -28,7 +28,8 @@ import jax.flatten_util
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from proxfl.core import Algorithm, Objective, Received, Regulariser, Reply, is_compact
+from proxfl.algorithms.wrappers.wrapper import Wrapper
+from proxfl.core import Objective, Received, Regulariser, Reply, is_compact
 from proxfl.points import Scalar, norm
 from proxfl.pytree import choice, fraction, non_negative, positive, pytree
 
@@ -51,7 +52,7 @@ def noised(up: Any, deviation: Scalar, key: PRNGKeyArray) -> Any:
 
 
 @pytree
-class Private(Algorithm[Any, Any, Any, Any]):
+class Private(Wrapper):
     """Any method, with differential privacy for each client as a whole."""
 
     inner: Any
@@ -60,23 +61,9 @@ class Private(Algorithm[Any, Any, Any, Any]):
     at: str = choice("server", default="client")
     largest_share: Scalar = fraction(default=1.0)
 
-    @property
-    def needs_everyone(self):
-        return self.inner.needs_everyone
-
-    @property
-    def longest_prox(self):
-        return self.inner.longest_prox
-
     def exchanges(self):
         rest = (self.clip, self.noise_multiplier, self.at, self.largest_share)
         return tuple(Private(one, *rest) for one in self.inner.exchanges())
-
-    def init(self, g, x0):
-        return self.inner.init(g, x0)
-
-    def broadcast(self, g, server):
-        return self.inner.broadcast(g, server)
 
     def client(self, f: Objective, g: Regulariser, state: Any, down: Any, key):
         reply = self.inner.client(f, g, state, down, key)
@@ -94,9 +81,6 @@ class Private(Algorithm[Any, Any, Any, Any]):
             deviation = self.noise_multiplier * self.clip * self.largest_share
             received = received._replace(mean=noised(received.mean, deviation, received.key))
         return self.inner.server(g, server, received)
-
-    def output(self, g, server):
-        return self.inner.output(g, server)
 
     def spent(self, rounds: int, delta: float, sampling: tuple[int, int] | None = None) -> float:
         """The epsilon of `rounds` rounds at this delta, with `sampling` = (cohort, clients).

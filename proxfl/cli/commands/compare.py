@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from proxfl.cli.arguments import count, folder
+from proxfl.cli.shared.arguments import count, folder
 from proxfl.cli.shared.choose_problem import add_own, own, pick
 
 QUICK = ("l1-least-squares",)
@@ -25,21 +25,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_own(parser)
     parser.add_argument("--local-steps", type=count, default=TAU, metavar="N")
-    parser.add_argument("--rounds", type=count, default=None, metavar="N")
     parser.add_argument(
-        "--draws", type=count, default=None, metavar="N", help="data sets per problem"
+        "--rounds", type=count, metavar="N", help="of a run (default: 1500, or 200 with --quick)"
+    )
+    parser.add_argument(
+        "--draws", type=count, metavar="N", help="data sets per problem (default: 5, or 1)"
     )
     parser.add_argument("--quick", action="store_true", help="one problem, few rounds, one draw")
     parser.add_argument("--out", type=folder, default=Path("out/compare"), help="result folder")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
+    from proxfl.console.progress import progress
     from proxfl.console.table import show
     from proxfl.research.league.entrants import ENTRANTS
     from proxfl.research.league.show import NARROW, is_saved, read, save, write
     from proxfl.research.league.standings import play
     from proxfl.research.shipped import PROBLEMS
-    from proxfl.console.progress import progress
 
     chosen = [pick(ENTRANTS, name, "method") for name in args.method or ENTRANTS]
     if args.sites:

@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.data import mnist
 
     fetch = {"mnist": mnist.get_mnist, "fashion-mnist": mnist.get_fashion_mnist}[args.name]

@@ -3,27 +3,27 @@
 import argparse
 from pathlib import Path
 
-from proxfl.cli.arguments import folder
+from proxfl.cli.shared.arguments import folder
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=folder, default=Path("out/demo"), help="result folder")
 
 
-def run(args: argparse.Namespace) -> int:
-    from proxfl.cli import reproduce
+def main(args: argparse.Namespace) -> int:
+    from proxfl.cli.commands import reproduce
 
     print("Sparse logistic regression over 30 clients with heterogeneous data (Figure 1).")
     first_result()
     print("The same on more draws, with more methods:", flush=True)
-    return reproduce.run(argparse.Namespace(target="fig1", out=args.out, quick=True))
+    return reproduce.main(argparse.Namespace(target="fig1", out=args.out, quick=True))
 
 
 def first_result() -> None:
     """One draw, ours and the method that most would try first."""
     from proxfl.algorithms import Decoupled, FedMid
-    from proxfl.research.reproduce.fig1 import ROUNDS, draws
     from proxfl.engine.simulate import simulate
+    from proxfl.research.reproduce.fig1 import ROUNDS, draws
 
     draw, tau = next(draw for draw in draws(1) if draw.panel == "calibrated"), 10
     for name, method in {

@@ -8,7 +8,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a result folder or model.json")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.cli.shared.results import show_model
     from proxfl.train.folder import read_model
 

@@ -1,17 +1,16 @@
 """`proxfl path SITES... --target COLUMN --loss LOSS`: which weight, and the model it gives."""
 
 import argparse
-import dataclasses
 import json
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli import options
-from proxfl.train.choice import KEYS, Choice
-from proxfl.spec import Spec, read_toml
+from proxfl.cli.shared import options
 from proxfl.tables import InputError
+from proxfl.train.choice import Choice
+from proxfl.train.spec import Spec, read_toml
 
 EPILOG = """
 The weight of one penalty runs from the smallest that leaves an empty model down a grid. Every
@@ -31,15 +30,15 @@ interrupted (nothing written).
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add(parser)
     group: Any = parser.add_argument_group("path")
-    for field in dataclasses.fields(Choice):
-        options.add_one(group, field)
+    for option in Choice.table().values():
+        options.add_one(group, option)
     parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.epilog = options.conventions() + "\n" + EPILOG
 
 
-def run(args: argparse.Namespace) -> int:
-    from proxfl.train import path_folder
+def main(args: argparse.Namespace) -> int:
+    from proxfl.report import path as path_folder
 
     spec, choice = asked(args)
     where, command = folder_for(spec), spelt(args)
@@ -72,7 +71,7 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
     if args.config is None:
         spec = Spec.from_dict(swept)
     else:
-        spec = Spec.from_toml(args.config, swept, others=KEYS)
+        spec = Spec.from_toml(args.config, swept, others=tuple(Choice.table()))
     if applies(spec):
         raise InputError(
             "a path is made with the method decoupled, all sites and all rows; leave out "
@@ -97,12 +96,12 @@ def folder_for(spec: Spec) -> Path:
 
 
 def work(spec: Spec, choice: Choice) -> Any:
+    from proxfl.console.progress import progress
+    from proxfl.report.path import Found
+    from proxfl.tables import read_sites
     from proxfl.train.folds import cross_validate, deal
     from proxfl.train.path import path
-    from proxfl.report.path import Found
     from proxfl.train.train import ConvergenceWarning, begin, run
-    from proxfl.console.progress import progress
-    from proxfl.tables import read_sites
 
     tables = read_sites(spec.sites, spec.target, spec.missing)
     folds = len(deal(spec, choice, tables))
@@ -120,9 +119,8 @@ def show(found: Any, where: Path) -> None:
     from proxfl.console.table import show as table
     from proxfl.report.path import choice_rows
 
-    accuracy = [] if found.validation.accuracy is None else ["accuracy"]
-    heads = ["rule", found.path.key, "size", "loss left out", "standard error", *accuracy]
-    table("Choices", heads, choice_rows(found))
+    heads = ["rule", found.path.key, "size", "loss left out", "standard error"]
+    table("Choices", [*heads, *found.validation.scores], choice_rows(found))
     entries = [[e["feature"], e["value"]] for e in found.fit.model.nonzeros()[:20]]
     if entries:
         table("The largest coefficients", ["feature", "value"], entries)
@@ -134,9 +132,9 @@ def show(found: Any, where: Path) -> None:
 
 
 def as_json(told: dict[str, Any], where: Path) -> str:
-    from proxfl.cli import results
+    from proxfl.cli.shared import results
     from proxfl.train.folder import read
 
-    keys = "choice weight weights left_out_loss left_out_error left_out_accuracy path_rounds"
-    own = {name: told[name] for name in (*keys.split(), "fold_rounds")}
+    keys = ("choice", "weight", "weights", "path_rounds", "fold_rounds")
+    own = {name: held for name, held in told.items() if name in keys or name[:9] == "left_out_"}
     return json.dumps(own | json.loads(results.as_json(read(where / "model"))))

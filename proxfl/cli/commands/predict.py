@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--proba", action="store_true", help="add a probability for each class")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.storage.files import write_text
 
     text = predictions(args.model, args.file, args.proba)
@@ -33,8 +33,8 @@ def run(args: argparse.Namespace) -> int:
 def predictions(path: Path, file: Path, proba: bool) -> str:
     import numpy as np
 
-    from proxfl.train.folder import read_model
     from proxfl.tables import read_features
+    from proxfl.train.folder import read_model
 
     model, held = read_model(path)
     if proba and not model.classes:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from proxfl.cli.arguments import folder
+from proxfl.cli.shared.arguments import folder
 
 TARGETS = ("fig1", "fig2", "fig3", "theory", "ablation")
 
@@ -14,7 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="fewer draws and rounds")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.console.table import show
     from proxfl.research.reproduce.targets import reproduce
 

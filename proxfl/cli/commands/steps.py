@@ -2,7 +2,7 @@
 
 import argparse
 
-from proxfl.cli.arguments import count
+from proxfl.cli.shared.arguments import count
 
 ROUNDS = 2000  # of proximal gradient, towards F* and the points where constants are measured
 
@@ -17,14 +17,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--eta-g", type=float, default=1.0, help="with this one of the server's")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from proxfl import theory
     from proxfl.algorithms import Decoupled
     from proxfl.cli.shared.choose_problem import own, pick
     from proxfl.console.table import show
     from proxfl.precision import precision
+    from proxfl.research import theory
     from proxfl.research.shipped import PROBLEMS
 
     make = own(args) if args.sites else pick(PROBLEMS, args.problem, "problem")
@@ -68,19 +68,14 @@ def measure(shipped):
     import jax
     import jax.numpy as jnp
 
-    from proxfl import theory
     from proxfl.algorithms import ProximalGradient
     from proxfl.engine.measure import ObjectiveValue
-    from proxfl.points import as_point
-    from proxfl.problem.shards import Problem
     from proxfl.engine.simulate import simulate
-    from proxfl.engine.smoothness import smoothness
+    from proxfl.engine.smoothness import mean_curvature_bound
+    from proxfl.research import theory
 
-    given, shards = shipped.problem, shipped.shards
-    problem = jax.tree.map(
-        jnp.asarray, Problem(given.g, as_point(given.x0), given.loss, given.batch)
-    )
-    L = float(smoothness(problem, shards, problem.x0, jax.random.key(0)))
+    problem, shards = shipped.problem.normalised(), shipped.shards
+    L = float(mean_curvature_bound(problem, shards, problem.x0, jax.random.key(0)))
     gradient = ProximalGradient(1 / L)
     early, late = (
         simulate(

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from proxfl.cli.arguments import count, folder
+from proxfl.cli.shared.arguments import count, folder
 
 
 def span(text: str) -> tuple[float, float, int]:
@@ -53,13 +53,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=folder, default=Path("out/sweep"), help="result folder")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.cli.shared.choose_problem import pick
     from proxfl.console.table import show
-    from proxfl.storage.files import whole
+    from proxfl.drawing.plots import save_figures
     from proxfl.research.league.search import Ranges, draw, search
     from proxfl.research.shipped import PROBLEMS
-    from proxfl.drawing.plots import save_figures
+    from proxfl.storage.files import whole
 
     ranges = Ranges(args.eta, args.eta_g, args.theta, args.random)
     frame = search(

@@ -10,13 +10,12 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxfl.cli import options
-from proxfl.spec import Spec
+from proxfl.cli.shared import options
 from proxfl.tables import InputError
+from proxfl.train.spec import Spec
 
 EPILOG = """
 A TOML file given with --config holds the same options, spelt with underscores (local_steps = 5);
@@ -44,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = options.conventions() + "\n" + EPILOG
 
 
-class Plan(NamedTuple):
+class Errand(NamedTuple):
     """What to run and where to; a resumed run has the fingerprints of the data it began with."""
 
     spec: Spec
@@ -54,11 +53,11 @@ class Plan(NamedTuple):
     finished: bool = False
 
 
-def run(args: argparse.Namespace) -> int:
-    plan = fresh(args) if args.resume is None else resumed(args)
-    if not plan.finished and not carry_out(plan, args.tensorboard, args.mlflow):
+def main(args: argparse.Namespace) -> int:
+    errand = fresh(args) if args.resume is None else resumed(args)
+    if not errand.finished and not carry_out(errand, args.tensorboard, args.mlflow):
         return 130
-    return conclude(plan.folder, args.json, resumption(plan.folder))
+    return conclude(errand.folder, args.json, resumption(errand.folder))
 
 
 def conclude(folder: Path, json: bool, resumption: str) -> int:
@@ -83,7 +82,7 @@ def resumption(folder: Path) -> str:
     return f"proxfl train --resume {shlex.quote(str(folder))}"
 
 
-def fresh(args: argparse.Namespace) -> Plan:
+def fresh(args: argparse.Namespace) -> Errand:
     given = options.given(args)
     command = f"proxfl train {options.spelt(given)}"
     if args.config is None:
@@ -97,7 +96,7 @@ def fresh(args: argparse.Namespace) -> Plan:
             f"{folder}: the folder is not empty; choose another with --out, or go on with a run "
             "that was interrupted there by --resume."
         )
-    return Plan(spec, folder, command)
+    return Errand(spec, folder, command)
 
 
 def unused(target: str, command: str = "train") -> Path:
@@ -110,7 +109,7 @@ def unused(target: str, command: str = "train") -> Path:
     return folder
 
 
-def resumed(args: argparse.Namespace) -> Plan:
+def resumed(args: argparse.Namespace) -> Errand:
     from proxfl.train import folder as results
 
     given, folder = options.given(args), args.resume
@@ -124,50 +123,51 @@ def resumed(args: argparse.Namespace) -> Plan:
     spec, manifest = results.read_spec(folder)
     if (folder / results.MODEL).exists() and not (folder / results.CHECKPOINT).exists():
         print(f"The run in {folder} is finished.", file=sys.stderr)
-        return Plan(spec, folder, manifest["command"], finished=True)
+        return Errand(spec, folder, manifest["command"], finished=True)
     if manifest["versions"] != results.versions():
         print("The run began with other versions; its last bits may differ.", file=sys.stderr)
     command = f"{manifest['command']} {options.spelt(given)}".strip()
-    return Plan(replace(spec, **given), folder, command, manifest["fingerprints"])
+    return Errand(spec.replace(**given), folder, command, manifest["fingerprints"])
 
 
-def carry_out(plan: Plan, tensorboard: str | None = None, mlflow: str | None = None) -> bool:
+def carry_out(errand: Errand, tensorboard: str | None = None, mlflow: str | None = None) -> bool:
     """Train and write the folder; whether that came to an end."""
-    from proxfl import sinks
+    from proxfl.console import sinks
+    from proxfl.console.progress import progress
+    from proxfl.report.training import save
     from proxfl.train import folder as results
     from proxfl.train import train as fitting
-    from proxfl.console.progress import progress
 
-    done, label, goal = 0, f"Training on {plan.spec.target}, rounds", f"{plan.spec.tol:.1e}"
+    done, label, goal = 0, f"Training on {errand.spec.target}, rounds", f"{errand.spec.tol:.1e}"
     try:
         with on_sigterm(), progress(label, None) as report, ExitStack() as stack:
-            job = fitting.begin(plan.spec)
-            refuse_other_data(plan, job.fingerprints)
-            send = stack.enter_context(sinks.opened(tensorboard, mlflow, plan.spec.to_dict()))
+            job = fitting.begin(errand.spec)
+            refuse_other_data(errand, job.fingerprints)
+            send = stack.enter_context(sinks.opened(tensorboard, mlflow, errand.spec.to_dict()))
 
             def watch(record: Any) -> None:
                 nonlocal done
                 if not done:
-                    results.begin(plan.folder, job.spec, job.fingerprints, plan.command)
+                    results.begin(errand.folder, job.spec, job.fingerprints, errand.command)
                 done = record.round
                 known = not math.isnan(record.optimality)
                 told = f"optimality {record.optimality:.1e}, goal {goal}" if known else ""
                 report(done, note=told)
                 send(record._asdict())
 
-            fit = trained(job, plan, watch)
-            results.write(plan.folder, fit, plan.command)
+            fit = trained(job, errand, watch)
+            save(errand.folder, fit, errand.command)
     except KeyboardInterrupt:
-        if not (plan.folder / results.MANIFEST).exists():
+        if not (errand.folder / results.MANIFEST).exists():
             print("Interrupted before the first round; nothing was written.", file=sys.stderr)
         else:
             after = f" after round {done}" if done else ""
-            print(f"Interrupted{after}; go on with: {resumption(plan.folder)}", file=sys.stderr)
+            print(f"Interrupted{after}; go on with: {resumption(errand.folder)}", file=sys.stderr)
         return False
     return True
 
 
-def trained(job: Any, plan: Plan, watch: Callable[[Any], None]) -> Any:
+def trained(job: Any, errand: Errand, watch: Callable[[Any], None]) -> Any:
     """The fit; a run that cannot be carried out leaves nothing behind."""
     from proxfl.train import folder as results
     from proxfl.train import train as fitting
@@ -175,20 +175,20 @@ def trained(job: Any, plan: Plan, watch: Callable[[Any], None]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fitting.ConvergenceWarning)  # the summary says it
         try:
-            return fitting.run(job, plan.folder / results.CHECKPOINT, watch)
+            return fitting.run(job, errand.folder / results.CHECKPOINT, watch)
         except ValueError:
-            if plan.fingerprints is None:
-                results.discard(plan.folder)
+            if errand.fingerprints is None:
+                results.discard(errand.folder)
             raise
 
 
-def refuse_other_data(plan: Plan, found: dict[str, str]) -> None:
-    if plan.fingerprints in (None, found):
+def refuse_other_data(errand: Errand, found: dict[str, str]) -> None:
+    if errand.fingerprints in (None, found):
         return
-    began = plan.fingerprints or {}
+    began = errand.fingerprints or {}
     site = next(name for name in {**began, **found} if began.get(name) != found.get(name))
     raise InputError(
-        f"site {site!r} does not hold the data that the run in {plan.folder} began with; restore "
+        f"site {site!r} does not hold the data that the run in {errand.folder} began with; restore "
         "them, or train anew."
     )
 

@@ -26,17 +26,16 @@ def own(args: argparse.Namespace) -> Any:
     """The user's files as a problem: one data set, whatever the draw."""
     import numpy as np
 
-    from proxfl.train.agreement import agree, prepare, problem_of, summarise
-    from proxfl.penalties import read_files
     from proxfl.precision import precision
-    from proxfl.problem.shards import shards_of
+    from proxfl.problem import shards_of
     from proxfl.research.shipped import Shipped
-    from proxfl.spec import Spec
     from proxfl.tables import read_sites
+    from proxfl.train.agreement import agree, prepare, problem_of, summarise
+    from proxfl.train.spec import Spec
 
     if args.config is None:
         raise ValueError("--sites needs --config FILE, which says target, loss and penalty.")
-    spec = read_files(Spec.from_toml(args.config, {"sites": [str(p) for p in args.sites]}))
+    spec = Spec.from_toml(args.config, {"sites": [str(p) for p in args.sites]}).read_files()
     tables = read_sites(spec.sites, spec.target, spec.missing)
     agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
     with precision(np.float64):

@@ -1,35 +1,18 @@
-"""The options of a training run on a command line, made from the fields of `Spec`.
+"""The options of a training run on a command line, made from the table of `Spec`.
 
 Only what is given appears in the result, so that a TOML file can hold the rest; values go through
 as they stand, and `Spec` accepts or refuses them, with the same sentence from wherever they come.
 """
 
 import argparse
-import dataclasses
 import re
 import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from proxfl.options.kinds import (
-    FLAG,
-    INTERVAL,
-    NON_NEGATIVE,
-    PATHS,
-    POSITIVE,
-    RADIUS,
-    SEED,
-    SEVERAL,
-    SHARE,
-    WHOLE,
-)
-from proxfl.spec import FORMULAS, Spec, describe
-
-COUNTS = {rule.words for rule in (WHOLE, SEED, SEVERAL)}
-NUMERIC = COUNTS | {rule.words for rule in (POSITIVE, NON_NEGATIVE, INTERVAL, RADIUS, SHARE)}
-
-# The heading of a group of options, by the first of them in the order of Spec.
-HEADINGS = {"target": "data", "loss": "loss", "l1": "penalties", "algorithm": "method"}
+from proxfl.options import Option, Options
+from proxfl.options.option import REQUIRED
+from proxfl.train.spec import Spec, convex_losses, describe, sections
 
 # What looks like a negative number; argparse alone takes -1e-3 and -inf for options.
 NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-inf$", re.IGNORECASE)
@@ -38,60 +21,37 @@ NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-inf$", re.IGNORECASE)
 def add(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.allow_abbrev = False
-    group: Any = parser
-    for field in dataclasses.fields(Spec):
-        if field.name in HEADINGS:
-            group = parser.add_argument_group(HEADINGS[field.name])
-            group._negative_number_matcher = NEGATIVE
-        if field.name not in without:
-            add_one(group, field)
-    parser._negative_number_matcher = NEGATIVE
+    for heading, options in sections().items():
+        group: Any = parser.add_argument_group(heading)
+        group._negative_number_matcher = NEGATIVE
+        for option in options:
+            if option.key not in without:
+                add_one(parser if option.kind.by_place else group, option)
+    parser._negative_number_matcher = NEGATIVE  # type: ignore[attr-defined]
 
 
-def add_one(group: Any, field: dataclasses.Field) -> None:
-    words, told = field.metadata["rule"].words, explain(field)
-    if words == PATHS.words:
-        group.add_argument(field.name, nargs="*", metavar=field.name.upper(), help=told)
-        return
-    how: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS, "help": told}
-    if words in NUMERIC:
-        how |= {"type": number, "metavar": "N" if words in COUNTS else "X"}
-    if words == FLAG.words:
-        how |= {"action": argparse.BooleanOptionalAction}
-    elif words == INTERVAL.words:
-        how |= {"nargs": 2, "metavar": ("LO", "HI")}
-    elif words == RADIUS.words:
-        how |= {"nargs": "?", "const": True}
-    elif words.startswith("one of "):
-        how |= {"metavar": "|".join(words.removeprefix("one of ").split(", "))}
-    group.add_argument(flag(field.name), **how)
+def add_one(group: Any, option: Option) -> None:
+    how: dict[str, Any] = {"help": explain(option), **option.kind.typed}
+    if option.kind.by_place:
+        group.add_argument(option.key, metavar=option.key.upper(), **how)
+    else:
+        group.add_argument(flag(option.key), dest=option.key, default=argparse.SUPPRESS, **how)
 
 
 def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def explain(field: dataclasses.Field) -> str:
-    told, default = field.metadata["meaning"], field.default
-    if default not in (dataclasses.MISSING, None, ()):
+def explain(option: Option) -> str:
+    told, default = ", ".join(filter(None, [option.meaning, option.kind.in_help])), option.default
+    if default is not REQUIRED and default not in (None, ()):
         told += f" (default: {str(default).lower() if isinstance(default, bool) else default})"
     return told.replace("%", "%%")
 
 
-def number(text: str) -> int | float | str:
-    """The number a text stands for, or the text, for Spec to refuse."""
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            pass
-    return text
-
-
-def given(args: argparse.Namespace, kind: Any = Spec) -> dict[str, Any]:
-    """The options on the command line, by their names in Spec or another such class."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    return {name: value for name in names if (value := getattr(args, name, [])) != []}
+def given(args: argparse.Namespace, kind: type[Options] = Spec) -> dict[str, Any]:
+    """The options on the command line, by their keys."""
+    return {key: value for key in kind.table() if (value := getattr(args, key, [])) != []}
 
 
 def spelt(options: Mapping[str, Any]) -> str:
@@ -113,5 +73,6 @@ def conventions() -> str:
     lines = ["With --loss logistic --l1 0.1 --l2 0.5 --nonneg, for instance, the problem is", ""]
     lines += ["  " + line for line in describe(example).splitlines()]
     lines += ["", "and the losses of a row with score z and target y are", ""]
-    lines += [f"  {loss:9} {text.replace('{delta:g}', 'D')}" for loss, text in FORMULAS.items()]
+    named = lambda formula: re.sub(r"{(\w+).*?}", lambda field: field[1].upper(), formula)
+    lines += [f"  {name:9} {named(loss.formula)}" for name, loss in convex_losses().items()]
     return "\n".join(lines)

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from proxfl.console.table import show
+from proxfl.console.words import size
 from proxfl.report.training import verdict
-from proxfl.train.saved import Told, size
+from proxfl.train.saved import Saved
 
 MOST_ROWS = 20
 
 
-def as_json(told: Told) -> str:
-    certificate, model, manifest = told.model["certificate"], told.model, told.manifest
+def as_json(saved: Saved) -> str:
+    certificate, model, manifest = saved.model["certificate"], saved.model, saved.manifest
     return json.dumps(
         {
             "objective": certificate["objective"],
@@ -47,10 +48,10 @@ def by_class(model: Any, intercept: np.ndarray) -> Any:
     return dict(zip(map(str, model["classes"]), intercept.tolist(), strict=True))
 
 
-def summary(told: Told, folder: Path) -> None:
+def summary(saved: Saved, folder: Path) -> None:
     """What was found, its certificate, what it cost and where it is."""
-    show_model(told.model)
-    manifest = told.manifest
+    show_model(saved.model)
+    manifest = saved.manifest
     up, down = size(manifest["bytes_up"]), size(manifest["bytes_down"])
     print(f"Sent by all sites together: {up} up, {down} down, in {manifest['seconds']:.1f} s.")
     print(f"Results: {folder}")

@@ -5,8 +5,8 @@ registers sites and starts runs, whose code Flower then runs everywhere. Only th
 who they are. So the SuperLink listens on its own machine alone, and the sites come in here, where
 the calls that sites make go through, each to be checked by the SuperLink, and nothing else does.
 
-A SuperNode that finds no message for it sleeps for three seconds, which would be most of a round.
-So the gate holds such a question back, looks again, and answers once there is a message.
+A site asks for messages, and would have to sleep between two questions. So the gate, a reverse
+proxy, holds such a question back, looks again, and answers once there is a message: a long poll.
 """
 
 import argparse
@@ -19,11 +19,12 @@ from pathlib import Path
 
 import httpx
 import uvicorn
-from flwr.proto.fleet_pb2 import PullMessagesResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+
+from proxfl.deploy.transport.flower.private_names import PullMessagesResponse
 
 FOR_SITES = (
     "activate-node",
@@ -40,8 +41,9 @@ WITHOUT_KEYS = ("register-node", "unregister-node")  # sites nobody registered d
 LARGEST_BODY = 2**24  # Flower cuts arrays into objects of five megabytes
 SECONDS = 60.0
 PULL = "/v1/fleet/pull-messages"
-HOLD_SECONDS = 10.0  # a SuperNode gives up on an answer after thirty
-LOOKS = 10.0  # at the SuperLink, in a second, for all sites together
+HOLD_SECONDS = 2.0  # a site that is told to stop waits for the answer
+LOOKS = 15.0  # at the SuperLink, in a second, for all sites together
+REST = 3.0  # times a look's own duration, so that a busy SuperLink gets to its work
 BETWEEN_HOPS = {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "host"}
 
 
@@ -74,10 +76,11 @@ def application(superlink: str, authority: Path | None) -> Starlette:
         held, until = held + 1, time.monotonic() + HOLD_SECONDS
         try:
             while True:
+                begun = time.monotonic()
                 answer = await forward(request)
                 if time.monotonic() > until or not is_empty(answer):
                     return answer
-                await asyncio.sleep(held / LOOKS)
+                await asyncio.sleep(max(held / LOOKS, REST * (time.monotonic() - begun)))
                 if await request.is_disconnected():  # it would take a message to nobody
                     return answer
         finally:

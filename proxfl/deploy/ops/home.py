@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from proxfl.storage.files import write_text
 from proxfl.tables import InputError
 
+SITE_STATUS = "status.json"  # in a site's folder: how it stands with the server
+
 
 class Home(NamedTuple):
     """The folder of a federation."""

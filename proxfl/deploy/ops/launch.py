@@ -1,39 +1,43 @@
 """Start, reach and ask the parts of a Flower deployment.
 
-Server: a SuperLink that only its own machine reaches, and a gate for the sites (`serve`). Site: a
-worker, a SuperNode and an executor, kept running (`join`). Runs: `register`, `submit`, `status`.
+Server: a SuperLink that only its own machine reaches, and a gate for the sites (`serve`). Site: one
+process, kept running (`join`). Runs: `register`, `submit`, `status`.
 """
 
 import json
-import secrets
 import socket
 import ssl
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
+from proxfl.deploy.ops.home import SITE_STATUS, read_json
 from proxfl.deploy.ops.keys import ServerKeys
-from proxfl.deploy.pipe import reachable
-from proxfl.deploy.ops.permissions import private_folder, write_new
-from proxfl.deploy.ops.services import Keeper, Service, environment
+from proxfl.deploy.ops.services import Service, Supervisor, environment
+from proxfl.deploy.ops.stopping import pause
 from proxfl.storage.files import write_text
 
 CONNECTION = "proxfl"  # the name of our server in Flower's own configuration
 START_SECONDS = 60.0
 COMMAND_SECONDS = 120.0
+STOP_SECONDS = 20.0
+POLL_SECONDS = 0.2
 
 
 def serve(
     folder: Path, host: str, port: int, keys: ServerKeys | None, inner: int | None = None
-) -> Keeper:
+) -> Supervisor:
     """The server's side, open to sites at host:port; `inner` is the SuperLink's own port."""
     inner = inner or free_port()
     connect(folder, f"127.0.0.1:{inner}", None if keys is None else keys.authority)
-    return Keeper(
+    return Supervisor(
         {
             "superlink": lambda: start_superlink(folder, "127.0.0.1", inner, keys),
             "gate": lambda: start_gate(folder, host, port, f"127.0.0.1:{inner}", keys),
@@ -41,24 +45,9 @@ def serve(
     )
 
 
-def join(
-    folder: Path,
-    site: str,
-    server: str,
-    worker: Sequence[str],
-    authority: Path | None = None,
-    key: Path | None = None,
-    inner: int | None = None,
-) -> Keeper:
-    """A site's side: `worker` is the command that loads its data and serves `folder`."""
-    inner = inner or free_port()
-    return Keeper(
-        {
-            "worker": lambda: start_worker(folder, worker),
-            "supernode": lambda: start_supernode(folder, site, server, inner, authority, key),
-            "executor": lambda: start_executor(folder, inner),
-        }
-    )
+def join(folder: Path, command: Sequence[str]) -> Supervisor:
+    """A site's side: `command` must end in `proxfl.deploy.site.process.serve` for this folder."""
+    return Supervisor({"site": lambda: start_site(folder, command)})
 
 
 def free_port() -> int:
@@ -88,7 +77,7 @@ def start_gate(
     folder: Path, host: str, port: int, superlink: str, keys: ServerKeys | None
 ) -> Service:
     """Where sites come in: all they need of the SuperLink, and nothing else of it."""
-    command = [sys.executable, "-m", "proxfl.deploy.gate", "--superlink", superlink]
+    command = [sys.executable, "-m", "proxfl.deploy.ops.gate", "--superlink", superlink]
     command += ["--host", host, "--port", str(port)]
     if keys is not None:
         command += ["--authority", str(keys.authority)]
@@ -99,47 +88,11 @@ def start_gate(
     return started(service, lambda: healthy(f"{inside}:{port}", authority), "The gate")
 
 
-def start_supernode(
-    folder: Path,
-    site: str,
-    server: str,
-    port: int,
-    authority: Path | None = None,
-    key: Path | None = None,
-) -> Service:
-    """A site's connection to the server at `server`; `port` is for its executor, on this machine.
-
-    Messages wait until an executor takes them: ours, or one of Flower's.
-    """
-    config = f'site="{site}" folder="{folder}"'
-    command = [tool("flower-supernode"), "--superlink", server, "--node-config", config]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
-    command += ["--isolation", "process", "--superexec-auth-secret-file", str(secret_of(folder))]
-    command += ["--insecure"] if authority is None else ["--root-certificates", str(authority)]
-    command += [] if key is None else ["--auth-supernode-private-key", str(key)]
-    return Service("supernode", command, folder, environment(folder / "flwr"))
-
-
-def start_executor(folder: Path, port: int) -> Service:
-    """What takes the messages of the SuperNode at `port` to the site's worker."""
-    command = [sys.executable, "-m", "proxfl.deploy.executor"]
-    command += ["--supernode", f"127.0.0.1:{port}", "--secret", str(secret_of(folder))]
-    return Service("executor", command, folder, environment(folder / "flwr"))
-
-
-def secret_of(folder: Path) -> Path:
-    """The file by which a SuperNode knows its executor, made when first asked for."""
-    path = folder / "executor.secret"
-    if not path.exists():
-        private_folder(folder)
-        write_new(path, secrets.token_bytes(32))
-    return path
-
-
-def start_worker(folder: Path, command: Sequence[str]) -> Service:
-    """A site's worker: `command` must end in `proxfl.deploy.worker.serve` for this folder."""
-    service = Service("worker", command, folder, environment(folder / "flwr"))
-    return started(service, lambda: reachable(folder), "The worker")
+def start_site(folder: Path, command: Sequence[str]) -> Service:
+    service = Service("site", command, folder, environment(folder / "flwr"))
+    status = folder / SITE_STATUS
+    ready = lambda: status.exists() and read_json(status, "")["pid"] == service.process.pid
+    return started(service, ready, "The site")
 
 
 def started(service: Service, ready: Callable[[], bool], what: str) -> Service:
@@ -169,30 +122,40 @@ def healthy(address: str, authority: Path | None) -> bool:
 
 def connect(folder: Path, address: str, authority: Path | None) -> None:
     """Tell Flower's commands, run with `folder`, where the server is."""
-    lines = [f"[superlink.{CONNECTION}]", f'address = "{address}"']
-    lines += ["insecure = true" if authority is None else f'root-certificates = "{authority}"']
-    write_text(folder / "flwr" / "config.toml", "\n".join(lines) + "\n")
+    trust = {"insecure": True} if authority is None else {"root-certificates": str(authority)}
+    config = {"superlink": {CONNECTION: {"address": address, **trust}}}
+    write_text(folder / "flwr" / "config.toml", tomli_w.dumps(config))
 
 
-def flwr(folder: Path, *arguments: str) -> Any:
+def flwr(folder: Path, *arguments: str, seconds: float = COMMAND_SECONDS) -> Any:
     """Run one of Flower's commands against the server and give what it reports."""
-    done = subprocess.run(
-        [tool("flwr"), *arguments, "--format", "json"],
-        env=environment(folder / "flwr"),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS,
-    )
-    start = done.stdout.find("{")
+    out, err = output_of([tool("flwr"), *arguments, "--format", "json"], folder, seconds)
     try:
-        report = json.loads(done.stdout[start:])
+        report = json.loads(out[out.find("{") :])
     except json.JSONDecodeError:
-        report = {"success": False, "error-message": done.stdout + done.stderr}
+        report = {"success": False, "error-message": out + err}
     if not report.get("success"):
-        reason = " ".join(str(report.get("error-message", done.stderr)).split())
+        reason = " ".join(str(report.get("error-message", err)).split())
         raise RuntimeError(f"flwr {arguments[0]} failed: {reason}")
     return report
+
+
+def output_of(command: Sequence[str], folder: Path, seconds: float) -> tuple[str, str]:
+    """What a command prints; it ends with this process's wait for it."""
+    deadline = time.monotonic() + seconds
+    pipes: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    env = environment(folder / "flwr")
+    with subprocess.Popen(command, env=env, text=True, start_new_session=True, **pipes) as process:
+        try:
+            while True:
+                try:
+                    return process.communicate(timeout=POLL_SECONDS)
+                except subprocess.TimeoutExpired:
+                    pause(0.0)
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{Path(command[0]).name} took more than {seconds:.0f} s.")
+        finally:
+            process.kill()
 
 
 def register(folder: Path, public: Path, site: str) -> str:
@@ -214,7 +177,7 @@ def status(folder: Path, run: str) -> dict[str, Any]:
 
 
 def stop_run(folder: Path, run: str) -> None:
-    flwr(folder, "stop", run, CONNECTION)
+    flwr(folder, "stop", run, CONNECTION, seconds=STOP_SECONDS)
 
 
 def nodes(folder: Path) -> list[dict[str, Any]]:

@@ -11,13 +11,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 import proxfl
 from proxfl.deploy.ops.permissions import private_folder
+from proxfl.deploy.ops.stopping import pause
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -70,12 +72,16 @@ class Service:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def stop(self, seconds: float = 5.0) -> None:
-        """Ask it to end, then make it and all it started end."""
+    def terminate(self) -> None:
+        """Ask it to end."""
         if self.alive:
             self.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(seconds)
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ask it to end, then make it and all it started end."""
+        self.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
         self.kill()
 
     def kill(self) -> None:
@@ -83,17 +89,12 @@ class Service:
         if self.alive:
             os.killpg(self.process.pid, signal.SIGKILL)
         end_all(self.members)
-        self.process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(KILL_SECONDS)
 
     def members(self) -> list[int]:
-        """The processes that carry this service's mark, where the system shows them."""
-        mark, found = f"{MARK}={self.mark}".encode(), []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                carried = (entry / "environ").read_bytes().split(b"\0")
-                if mark in carried and runs(int(entry.name)):
-                    found.append(int(entry.name))
-        return found
+        """The processes that carry this service's mark."""
+        return [pid for pid, mark in marked().items() if mark == self.mark]
 
     def tail(self, lines: int = 20) -> str:
         """The end of what it said."""
@@ -106,22 +107,24 @@ class Service:
             if not self.alive or time.monotonic() > deadline:
                 state = "is still not ready" if self.alive else "ended"
                 raise RuntimeError(f"{what} {state}; its log ends with:\n{self.tail()}")
-            time.sleep(0.1)
+            pause(0.1)
+
+
+def marked() -> dict[int, str]:
+    """The marks of all running processes that carry one, by process."""
+    found = {
+        process.pid: (process.info["environ"] or {}).get(MARK)
+        for process in psutil.process_iter(["environ"])
+    }
+    return {pid: mark for pid, mark in found.items() if mark is not None and runs(pid)}
 
 
 def runs(pid: int) -> bool:
-    """Whether there is such a process; one that ended and that nobody asked about is none."""
+    """Whether there is such a process; a zombie, which nobody asked about yet, is none."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return not Path("/proc/self").exists()  # where the system shows no processes, it is there
-    return state[0] != "Z"
 
 
 def end_all(members: Callable[[], list[int]]) -> None:
@@ -137,12 +140,10 @@ def end_all(members: Callable[[], list[int]]) -> None:
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
 
 
-class Keeper:
+class Supervisor:
     """Keeps services running: one that ends is started again, after ever longer pauses.
 
-    One that cannot be started to begin with raises RuntimeError with its last words. A SuperNode
-    that was killed is refused for up to a minute, since Flower takes it to be online still; the
-    pauses outlast that.
+    One that cannot be started to begin with raises RuntimeError with its last words.
     """
 
     def __init__(self, starts: Mapping[str, Callable[[], Service]]):
@@ -178,14 +179,9 @@ class Keeper:
                 except RuntimeError as error:
                     log.warning("%s", error)
 
-    def run(self, stop: threading.Event) -> None:
-        """Look after them until told to stop; then stop them."""
-        try:
-            while not stop.wait(0.5):
-                self.look()
-        finally:
-            self.close()
-
     def close(self) -> None:
-        for service in reversed(self.running.values()):
+        """End them all; those that end in their own time do so together."""
+        for service in self.running.values():
+            service.terminate()
+        for service in self.running.values():
             service.stop()

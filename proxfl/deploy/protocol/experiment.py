@@ -2,20 +2,20 @@
 
 import dataclasses
 import re
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Algorithm
-from proxfl.deploy import wire
+from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.trees import abstract
-from proxfl.engine.blocks import visit
+from proxfl.engine.messages import Exchange, messages
 from proxfl.points import as_point, dtype
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard
+from proxfl.problem import Problem, Shard
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,20 +35,18 @@ class Experiment:
 
     def __post_init__(self):
         check_sites(self.sites)
-        given, x0 = self.problem, as_point(self.problem.x0)
-        with precision(dtype(x0)):
-            problem = jax.tree.map(jnp.asarray, Problem(given.g, x0, given.loss, given.batch))
-        object.__setattr__(self, "problem", problem)
+        with precision(dtype(as_point(self.problem.x0))):
+            object.__setattr__(self, "problem", self.problem.normalised())
 
     @property
     def tag(self) -> bytes:
         return wire.tag(self.id)
 
     @cached_property
-    def formats(self) -> tuple["Format", ...]:
+    def messages(self) -> tuple[Exchange, ...]:
         """The wire format of one round; traced once, since that takes longer than most visits."""
         with precision(self.kind):
-            return formats(self)
+            return messages(self.algorithm, self.problem, abstract(self.shard))
 
     @property
     def kind(self) -> np.dtype:
@@ -64,27 +62,6 @@ def check_sites(sites: tuple[str, ...]) -> None:
 def method(algorithm: Algorithm) -> str:
     """An algorithm without its numbers: class, counts and choices, which no message changes."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(algorithm)))
-
-
-class Format(NamedTuple):
-    """The abstract messages of one exchange, and the metrics that come with the uplink."""
-
-    down: Any
-    up: Any
-    info: dict[str, Any]
-
-
-def formats(experiment: Experiment) -> tuple[Format, ...]:
-    """The wire format of one round, traced from the algorithm itself."""
-    algorithm, problem, shard = experiment.algorithm, experiment.problem, abstract(experiment.shard)
-    server, state = jax.eval_shape(algorithm.init, problem.g, problem.x0)
-    traced = []
-    for e, exchange in enumerate(algorithm.exchanges()):
-        down = jax.eval_shape(exchange.broadcast, problem.g, server)
-        ask = partial(visit, exchange=e)
-        reply = jax.eval_shape(ask, algorithm, problem, shard, state, down, jax.random.key(0))
-        traced.append(Format(down, reply.up, dict(reply.info)))
-    return tuple(traced)
 
 
 def first_state(algorithm: Algorithm, problem: Problem) -> Any:

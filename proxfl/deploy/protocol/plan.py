@@ -17,13 +17,14 @@ import dataclasses
 import json
 import re
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from proxfl.storage.files import write_text
-from proxfl.spec import FIELDS, Spec
 from proxfl.tables import InputError, Table, read_site
+from proxfl.train.spec import Spec
 
 FILE = "federation.toml"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -60,31 +61,13 @@ class Plan:
         return f"{self.name}-{tag(content).hex()[:12]}"
 
     def to_dict(self) -> dict[str, Any]:
-        given = self.spec.to_dict()
-        problem = {
-            key: value
-            for key, value in given.items()
-            if key not in OWN and value != FIELDS[key].default
-        }
+        problem = {key: value for key, value in self.spec.changed().items() if key not in OWN}
         features = {"features": list(self.features)} if self.features else {}
         return {"name": self.name, "sites": list(self.sites), **features, "problem": problem}
 
     def write(self, folder: Path) -> None:
-        held = self.to_dict()
-        problem = held.pop("problem")
-        lines = ["# Server and sites hold the same copy of this file."]
-        lines += [f"{key} = {toml(value)}" for key, value in held.items()]
-        lines += ["", "[problem]", *(f"{key} = {toml(value)}" for key, value in problem.items())]
-        write_text(folder / FILE, "\n".join(lines) + "\n")
-
-
-def toml(value: Any) -> str:
-    """A value of JSON as TOML writes it."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(k)} = {toml(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+        first = "# Server and sites hold the same copy of this file.\n"
+        write_text(folder / FILE, first + tomli_w.dumps(self.to_dict()))
 
 
 def read_plan(folder: Path) -> Plan:

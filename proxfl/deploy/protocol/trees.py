@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proxfl.storage.checkpoint import is_key, named_leaves
 from proxfl.deploy.protocol.wire import BadMessage, Value
+from proxfl.storage.checkpoint import is_key, named_leaves
 
 
 def named_arrays(tree: Any) -> dict[str, np.ndarray]:
@@ -65,35 +65,31 @@ def finite(arrays: Mapping[str, np.ndarray]) -> bool:
     return all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f")
 
 
-def points_to_wire(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Numbers, text, arrays and points by name; a point that is a tree becomes several arrays."""
-    sent: dict[str, Value] = {}
+def pack(values: Mapping[str, Any]) -> tuple[dict[str, Value], list[str]]:
+    """Text, arrays and points by name, a point that is a tree as several arrays; and which are."""
+    packed: dict[str, Value] = {}
     for name, value in values.items():
         if isinstance(value, str):
-            sent[name] = value
+            packed[name] = value
         else:
-            sent |= {n: np.asarray(leaf) for n, leaf in named_points({name: value}).items()}
-    return sent
+            packed |= {n: np.asarray(leaf) for n, leaf in leaves_under(name, value).items()}
+    return packed, [name for name in values if name not in packed]
 
 
-def named_points(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Leaves by the name of their value and their path in it."""
-    return {
-        name + jax.tree_util.keystr(path): leaf
-        for name, value in values.items()
-        for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]
-    }
+def unpack(packed: Mapping[str, Value], points: list[str], point: Any) -> dict[str, Any]:
+    """The reverse, where trees are like `point`."""
+    left, values = dict(packed), {}
+    for name in points:
+        expected = leaves_under(name, point)
+        found = {n: left.pop(n) for n in expected if n in left}
+        check(found, {n: shape_of(leaf) for n, leaf in expected.items()}, f"The point {name!r}")
+        values[name] = jax.tree.unflatten(
+            jax.tree.structure(point), [jnp.asarray(found[n]) for n in expected]
+        )
+    return values | {n: v if isinstance(v, str) else jnp.asarray(v) for n, v in left.items()}
 
 
-def points_from_wire(values: Mapping[str, Value], point: Any) -> dict[str, Any]:
-    """The reverse: arrays whose names end like the leaves of `point` become such a tree again."""
-    paths, structure = jax.tree_util.tree_flatten_with_path(point)
-    ends = [jax.tree_util.keystr(path) for path, _ in paths]
-    left = {n: v if isinstance(v, str) else jnp.asarray(v) for n, v in values.items()}
-    found: dict[str, Any] = {}
-    if ends != [""]:
-        for name in [name for name in values if name.endswith(ends[0])]:
-            base = name.removesuffix(ends[0])
-            if all(base + end in left for end in ends):
-                found[base] = jax.tree.unflatten(structure, [left.pop(base + end) for end in ends])
-    return found | left
+def leaves_under(name: str, tree: Any) -> dict[str, Any]:
+    """Leaves by the name of the whole and their path in it."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {name + jax.tree_util.keystr(path): leaf for path, leaf in flat}

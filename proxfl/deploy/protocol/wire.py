@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proxfl.deploy.pipe import LARGEST
-
+LARGEST = 2**28  # bytes: a quarter of a gigabyte is 33 million parameters in float64
 MAGIC = b"PXFL"
 VERSION = 1
 HEADER = struct.Struct("<4sHBB16sIIqqqHHI")
@@ -51,12 +50,12 @@ class BadMessage(ValueError):
     """A message that must not be used, and why, in one sentence."""
 
 
-class Passing(BadMessage):
+class Transient(BadMessage):
     """An answer that did not come this time and may come the next."""
 
 
 class Header(NamedTuple):
-    """What a message is and where it belongs; `counted` is as in `proxfl.federation.Call`."""
+    """What a message is and where it belongs; `counted` is as in `proxfl.train.federation.Call`."""
 
     kind: int
     experiment: bytes
@@ -89,7 +88,7 @@ def tag(experiment: str) -> bytes:
     return digest(experiment.encode())
 
 
-def plain(step: int) -> int:
+def step_number(step: int) -> int:
     """A step as people number it."""
     return step % 2**STEP_BITS if step >= 0 else step
 
@@ -239,10 +238,9 @@ def unique(named: list[tuple[str, Value]]) -> dict[str, Value]:
     return arrays
 
 
-def refusal(header: Header, reason: str, passing: bool = False) -> bytes:
-    """Why a request was not answered; `passing` says that it is worth asking again."""
-    settings = {"passing": np.asarray(passing)}
-    return encode(header._replace(kind=REFUSAL), settings, {"reason": reason})
+def refusal(header: Header, reason: str) -> bytes:
+    """Why a request was not answered."""
+    return encode(header._replace(kind=REFUSAL), {}, {"reason": reason})
 
 
 def brief(frame: bytes) -> Header:
@@ -259,5 +257,23 @@ def same_place(asked: Header, found: Header, who: str) -> None:
     for field in ("experiment", "site", "step", "counted", "round", "exchange"):
         want, got = getattr(asked, field), getattr(found, field)
         if want != got:
-            want, got = (v.hex()[:8] if isinstance(v, bytes) else plain(v) for v in (want, got))
+            want, got = (
+                v.hex()[:8] if isinstance(v, bytes) else step_number(v) for v in (want, got)
+            )
             raise BadMessage(f"{who} answered for {field} {got}, but was asked for {want}.")
+
+
+def decode_reply(data: bytes, kind: int) -> Frame:
+    """A reply of the kind that was asked for, or BadMessage in the site's words or ours."""
+    frame = decode(data)
+    found = frame.header.kind
+    if found == REFUSAL:
+        raise BadMessage(reason_in(frame))
+    if found != kind and (found, kind) != (DIVERGED, UPLINK):
+        raise BadMessage(f"A message of kind {found} came where {kind} was due.")
+    return frame
+
+
+def reason_in(frame: Frame) -> str:
+    """What a site says, fit for a log: one line, not too long."""
+    return " ".join(str(frame.payload.get("reason", "")).split())[:500]

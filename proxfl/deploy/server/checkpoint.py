@@ -1,19 +1,16 @@
 """A deployed run on the server's disk: one file after every round, from which it goes on."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from proxfl.storage.checkpoint import load, save
 from proxfl.deploy.server.ledger import Ledger, read_ledger
-from proxfl.train.drivers.driver import Driver, Record
-from proxfl.train.resume import columns_of, empty_columns, length, records_of
+from proxfl.storage.checkpoint import load, load_about, save
 from proxfl.tables import InputError
+from proxfl.train.drivers.driver import Driver, Record
 
 
 class Books(NamedTuple):
@@ -29,7 +26,7 @@ class Books(NamedTuple):
     resumed: int = 0
 
 
-class Progress(NamedTuple):
+class Position(NamedTuple):
     """Where a run stands after a round; `traffic` has the bytes up and down after each."""
 
     state: Any = None
@@ -37,37 +34,34 @@ class Progress(NamedTuple):
     traffic: Sequence[tuple[int, int]] = ()
 
 
-def store(path: Path, progress: Progress, books: Books) -> None:
-    told = books._asdict() | {"ledger": books.ledger.to_json()}
-    held = {
-        "state": progress.state,
-        "records": columns_of(progress.records),
-        "traffic": np.array(progress.traffic, int),
-        "books": np.frombuffer(json.dumps(told).encode(), np.uint8),
+def store(path: Path, position: Position, books: Books) -> None:
+    about = {
+        "books": books._asdict() | {"ledger": books.ledger.to_dict()},
+        "records": position.records,
+        "traffic": position.traffic,
     }
-    save(path, held)
+    save(path, position.state, about)
 
 
 def restore_books(path: Path) -> Books:
     """The part that is needed to reach the sites again."""
-    length(path, "['books']")
-    with np.load(path, allow_pickle=False) as held:
-        told = json.loads(held["['books']"].tobytes())
-    ledger = read_ledger(told.pop("ledger"))
-    return Books(ledger, **told)._replace(resumed=told["resumed"] + 1)
+    held = about(path)["books"]
+    ledger = read_ledger(held.pop("ledger"))
+    return Books(ledger, **held)._replace(resumed=held["resumed"] + 1)
 
 
-def restore_progress(path: Path, driver: Driver) -> Progress:
-    rounds = length(path, "['records']['round']")
-    like: dict[str, Any] = {
-        "state": driver.begin(),
-        "records": empty_columns(rounds),
-        "traffic": np.zeros((rounds, 2), int),
-        "books": np.zeros(length(path, "['books']"), np.uint8),
-    }
+def restore_position(path: Path, driver: Driver) -> Position:
+    held = about(path)
     try:
-        found = load(path, jax.tree.map(jnp.asarray, like))
+        state = load(path, jax.tree.map(jnp.asarray, driver.begin()))
     except ValueError as error:
         raise InputError(f"{error} The problem has changed; start a new run.") from None
-    traffic = [(up, down) for up, down in np.asarray(found["traffic"]).tolist()]
-    return Progress(found["state"], records_of(found["records"]), traffic)
+    records = [Record(*row) for row in held["records"]]
+    return Position(state, records, [(up, down) for up, down in held["traffic"]])
+
+
+def about(path: Path) -> Any:
+    try:
+        return load_about(path)
+    except ValueError as error:
+        raise InputError(str(error)) from None

@@ -1,4 +1,4 @@
-"""The sites of a Flower deployment as a `Federation`, and a ServerApp around a driver.
+"""Sites behind a transport as a `Federation`.
 
 Every exchange is one message to each site and one back. Replies are put in the order of the sites
 before they are summed, so a run is the same bit for bit whoever answers first. A reply that is
@@ -7,7 +7,6 @@ site is asked again until the deadline. Asking twice is safe, since a site answe
 question with its first answer.
 """
 
-import importlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,35 +14,31 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
 
-from proxfl.storage.checkpoint import named_leaves
-from proxfl.core import Algorithm, Received
-from proxfl.deploy import wire
-from proxfl.deploy.protocol.experiment import Experiment, Format, check_sites, method
-from proxfl.deploy.gather import Diverged, Gather, Patience, Request
-from proxfl.deploy.server.ledger import Ledger
-from proxfl.deploy.roster import Roster
+from proxfl.core import Algorithm
+from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.experiment import Experiment, check_sites, method
 from proxfl.deploy.protocol.trees import (
     abstract,
-    check,
     named_arrays,
-    named_points,
-    points_from_wire,
-    points_to_wire,
+    pack,
     rebuild,
 )
 from proxfl.deploy.protocol.wire import Frame, Header
-from proxfl.engine.blocks import round_key, weigh
-from proxfl.train.federation import Answers, Call, Federation
+from proxfl.deploy.server.inquiry import Attendance, Diverged, Inquiry, Patience, Request
+from proxfl.deploy.server.ledger import Ledger
+from proxfl.deploy.transport.transport import Transport
+from proxfl.engine.messages import Exchange
+from proxfl.engine.round import draw_cohort
+from proxfl.engine.visit import received, round_key, weigh
 from proxfl.precision import precision
-from proxfl.rounds import Run, choose
+from proxfl.storage.checkpoint import named_leaves
+from proxfl.train.federation import Answers, Call, Federation
 from proxfl.train.tasks import TASKS
 
 
-class FlowerFederation(Federation):
-    """Sites behind a Flower `Grid`.
+class RemoteFederation(Federation):
+    """Sites that answer messages.
 
     `settle` says what the visits are about. `standing` is what a resumed run goes on from: the
     last counted step of each site, as `standing_after` gave it to the checkpoint. `epoch` orders
@@ -53,11 +48,10 @@ class FlowerFederation(Federation):
 
     def __init__(
         self,
-        grid: Grid,
+        transport: Transport,
         name: str,
         sites: tuple[str, ...],
         *,
-        keys: Mapping[str, bytes] | None = None,
         patience: Patience | None = None,
         ledger: Ledger | None = None,
         standing: Mapping[str, int] | None = None,
@@ -65,10 +59,10 @@ class FlowerFederation(Federation):
         epoch: int | None = None,
     ):
         check_sites(sites)
-        self.grid = grid
+        self.transport = transport
         self.tag = wire.tag(name)
         self.names = sites
-        self.roster = Roster(sites, keys)
+        self.attendance = Attendance()
         self.patience = patience or Patience()
         self.ledger = ledger or Ledger()
         self.cohort = cohort
@@ -85,7 +79,7 @@ class FlowerFederation(Federation):
 
     @property
     def away(self) -> frozenset[str]:
-        return frozenset(self.roster.away)
+        return frozenset(self.attendance.away)
 
     def settle(self, experiment: Experiment, weights: Any) -> None:
         """Say what visits are about: the problem, the seed, and the sites' weights in the mean."""
@@ -94,13 +88,14 @@ class FlowerFederation(Federation):
     def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Every site's answer; before `settle`, to the tasks that set a site up."""
         self.asked += 1
-        question, settings, requests = points_to_wire(payload), {"task": task}, {}
+        question, points = pack(payload)
+        settings, requests = {"task": task, "points": " ".join(points)}, {}
         for i, site in enumerate(self.names):
             header = Header(wire.TASK, self.tag, i, step=self.asked)
             frame = wire.encode(header, settings, question)
             requests[site] = Request(header, frame, wire.payload_bytes(question), task)
         read = self.reader_of(task, payload)
-        found = self.gather(requests, wire.ANSWER, read, everyone=True)
+        found = self.inquire(requests, wire.ANSWER, read, everyone=True)
         return {site: found[site] for site in self.names}
 
     def reader_of(self, task: str, payload: Mapping[str, Any]) -> Callable[[Frame], dict[str, Any]]:
@@ -110,12 +105,11 @@ class FlowerFederation(Federation):
             return lambda frame: frame.payload
         with precision(experiment.kind):
             about = (experiment.problem, abstract(experiment.shard), dict(payload))
-            expected = named_points(jax.eval_shape(TASKS[task], *about))
+            shape = jax.eval_shape(TASKS[task], *about)
 
         def read(frame: Frame) -> dict[str, Any]:
-            check(frame.payload, expected, "The answer")
             with precision(experiment.kind):
-                return points_from_wire(frame.payload, experiment.problem.x0)
+                return rebuild(frame.payload, shape, "The answer")
 
         return read
 
@@ -124,10 +118,10 @@ class FlowerFederation(Federation):
         if experiment is None:
             raise RuntimeError("Call settle(experiment, weights) before the first visit.")
         with precision(experiment.kind):
-            shape = experiment.formats[call.exchange]
+            shape = experiment.messages[call.exchange]
             requests = self.requests(settings_of(algorithm, experiment.algorithm), call, down)
             read = lambda frame: read_uplink(frame, shape)
-            found = self.gather(requests, wire.UPLINK, read, algorithm.needs_everyone)
+            found = self.inquire(requests, wire.UPLINK, read, algorithm.needs_everyone)
             if any(isinstance(answer, Diverged) for answer in found.values()):
                 found = {site: not_numbers(shape) for site in found}
             answers = self.combine(found, experiment.seed, call)
@@ -154,8 +148,8 @@ class FlowerFederation(Federation):
         everyone = list(range(len(self.names)))
         if self.cohort is None or self.experiment is None:
             return everyone
-        run = Run(None, None, jnp.asarray(call.round), jax.random.key(self.experiment.seed))
-        return choose(run, len(everyone), self.cohort).tolist()
+        key = jax.random.key(self.experiment.seed)
+        return draw_cohort(key, call.round, len(everyone), self.cohort).tolist()
 
     def standing_after(self, counted: int) -> dict[str, int]:
         """The last counted step of each site, once the server's state holds step `counted`.
@@ -167,7 +161,7 @@ class FlowerFederation(Federation):
         since = {site: self.numbered(step) for site in sites} if step == counted else {}
         return self.standing | since
 
-    def gather(
+    def inquire(
         self,
         requests: dict[str, Request],
         kind: int,
@@ -175,17 +169,16 @@ class FlowerFederation(Federation):
         everyone: bool,
     ) -> dict[str, Any]:
         self.ledger.exchanges[next(iter(requests.values())).kind] += 1
-        gather = Gather(self.grid, self.tag, self.roster, self.ledger, self.patience)
-        return gather.run(requests, kind, read, everyone)
+        common = (self.transport, self.attendance, self.ledger, self.patience)
+        return Inquiry(*common, requests, kind, read, everyone).run()
 
     def combine(self, found: dict[str, Any], seed: int, call: Call) -> Answers:
         sites = tuple(site for site in self.names if site in found)
         here = jnp.asarray([self.names.index(site) for site in sites])
         stacked = jax.tree.map(lambda *a: jnp.stack(a), *(found[site] for site in sites))
         total, share = weigh(stacked, jnp.asarray(self.weights)[here])
-        mean, info = jax.tree.map(lambda a: a / share, total)
         key = round_key(jax.random.key(seed), call.round, call.exchange, len(self.names))
-        return Answers(Received(mean, share, key), info, sites)
+        return Answers(*received(total, share, key), sites)
 
 
 def settings_of(algorithm: Algorithm, agreed: Algorithm) -> dict[str, wire.Value]:
@@ -202,37 +195,12 @@ def settings_of(algorithm: Algorithm, agreed: Algorithm) -> dict[str, wire.Value
     }
 
 
-def read_uplink(frame: Frame, shape: Format) -> tuple[Any, Any]:
+def read_uplink(frame: Frame, shape: Exchange) -> tuple[Any, Any]:
     up = rebuild(frame.payload, shape.up, "The uplink")
     return up, rebuild(frame.settings, shape.info, "The metrics")
 
 
-def not_numbers(shape: Format) -> tuple[Any, Any]:
+def not_numbers(shape: Exchange) -> tuple[Any, Any]:
     """What a round gives in which a site's numbers overflowed: nothing of it can be counted."""
     fill = lambda a: jnp.full(a.shape, jnp.nan if a.dtype.kind == "f" else 0, a.dtype)
     return jax.tree.map(fill, (shape.up, shape.info))
-
-
-Drive = Callable[[Grid, Context], None]
-
-
-def server_app(drive: Drive) -> ServerApp:
-    """A ServerApp that runs `drive`, which builds a `FlowerFederation` over its Grid."""
-    app = ServerApp()
-
-    @app.main()
-    def main(grid: Grid, context: Context) -> None:
-        drive(grid, context)
-
-    return app
-
-
-def configured(grid: Grid, context: Context) -> None:
-    """The driver that the run's configuration names, as "package.module:function"."""
-    module, _, name = str(context.run_config.get("drive", "")).partition(":")
-    if not name:
-        raise ValueError("The run needs --run-config 'drive=\"package.module:function\"'.")
-    getattr(importlib.import_module(module), name)(grid, context)
-
-
-app = server_app(configured)

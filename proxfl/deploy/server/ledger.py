@@ -1,26 +1,26 @@
 """What crossed the network and what went wrong, site by site."""
 
 import dataclasses
-import json
 import logging
 import time
 from collections import Counter, defaultdict
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 log = logging.getLogger("proxfl.deploy")
 
 
-class Traffic(NamedTuple):
-    """Messages of one kind; all sizes are in bytes.
+class Sizes(NamedTuple):
+    """Messages of one kind, and their bytes.
 
     `payload` is the numbers that are exchanged. `frame` adds our header, table and settings, and
-    `flower` is the whole message as Flower stores it. HTTP and TLS come on top.
+    `wire` is the whole as the transport carries it. HTTP and TLS come on top.
     """
 
     messages: int = 0
     payload: int = 0
     frame: int = 0
-    flower: int = 0
+    wire: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,17 +37,17 @@ class Ledger:
     """The books of one experiment: by way (up or down), site, and kind (round, or a task)."""
 
     def __init__(self):
-        self.books: defaultdict[tuple[str, str, str], Traffic] = defaultdict(Traffic)
+        self.books: defaultdict[tuple[str, str, str], Sizes] = defaultdict(Sizes)
         self.exchanges: Counter[str] = Counter()  # by kind, however many messages each took
         self.faults: list[Fault] = []
 
-    def enter(self, way: str, site: str, kind: str, payload: int, frame: int, flower: int) -> None:
+    def enter(self, way: str, site: str, kind: str, payload: int, frame: int, wire: int) -> None:
         """Write one message into the books."""
         before = self.books[way, site, kind]
-        added = zip(before, (1, payload, frame, flower), strict=True)
-        self.books[way, site, kind] = Traffic(*(old + new for old, new in added))
+        added = zip(before, (1, payload, frame, wire), strict=True)
+        self.books[way, site, kind] = Sizes(*(old + new for old, new in added))
 
-    def total(self, way: str, site: str | None = None, kind: str | None = None) -> Traffic:
+    def total(self, way: str, site: str | None = None, kind: str | None = None) -> Sizes:
         """All messages of a way, or those of one site or kind."""
         wanted = (way, site, kind)
         chosen = [
@@ -55,23 +55,25 @@ class Ledger:
             for key, traffic in self.books.items()
             if all(want in (None, have) for want, have in zip(wanted, key, strict=True))
         ]
-        return Traffic(*(sum(column) for column in zip(Traffic(), *chosen, strict=True)))
+        return Sizes(*(sum(column) for column in zip(Sizes(), *chosen, strict=True)))
 
     def fault(self, step: int, site: str, sentence: str) -> None:
         log.warning("Step %d, site %s: %s", step, site, sentence)
         self.faults.append(Fault(time.time(), step, site, sentence))
 
-    def to_json(self) -> str:
-        books = [[*key, *traffic] for key, traffic in self.books.items()]
-        faults = [dataclasses.asdict(fault) for fault in self.faults]
-        held = {"books": books, "exchanges": self.exchanges, "faults": faults}
-        return json.dumps(held, indent=1)
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "books": [[*key, *sizes] for key, sizes in self.books.items()],
+            "exchanges": self.exchanges,
+            "faults": [dataclasses.asdict(fault) for fault in self.faults],
+        }
 
 
-def read_ledger(text: str) -> Ledger:
-    held, ledger = json.loads(text), Ledger()
+def read_ledger(held: Mapping[str, Any]) -> Ledger:
+    ledger = Ledger()
     ledger.exchanges.update(held["exchanges"])
     for way, site, kind, *numbers in held["books"]:
-        ledger.books[way, site, kind] = Traffic(*numbers)
+        ledger.books[way, site, kind] = Sizes(*numbers)
     ledger.faults = [Fault(**fault) for fault in held["faults"]]
     return ledger

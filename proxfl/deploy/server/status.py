@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.deploy.gather import TooFewSites
 from proxfl.deploy.ops.home import write_json
+from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.train.drivers.driver import Record, Settings
 
 BEAT_SECONDS = 2.0

@@ -1,8 +1,8 @@
 """The server's program: `proxfl train` over real sites.
 
-The same drivers as in one process (`proxfl.fit`) run over a `FlowerFederation`. After every round,
-and before the next, all that the run needs to go on is on the disk: kill it at any moment, resume
-it, and it ends with the model it would have had.
+The same drivers as in one process (`proxfl.train`) run over a `RemoteFederation`. After every
+round, and before the next, all that the run needs to go on is on the disk: kill it at any moment,
+resume it, and it ends with the model it would have had.
 """
 
 import dataclasses
@@ -16,42 +16,41 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flwr.app import Context
-from flwr.serverapp import Grid
 
-from proxfl.deploy import kept
-from proxfl.deploy.protocol.experiment import Experiment
-from proxfl.deploy.gather import Patience
 from proxfl.deploy.ops.home import Home
-from proxfl.deploy.server.checkpoint import Books, Progress
-from proxfl.deploy.ops.keys import public_keys
-from proxfl.deploy.server.ledger import Ledger
-from proxfl.deploy.protocol.plan import Plan, read_plan
 from proxfl.deploy.ops.permissions import lock, private_folder
-from proxfl.deploy.server.federation import FlowerFederation
-from proxfl.deploy.site.site import method_of
+from proxfl.deploy.protocol.experiment import Experiment
+from proxfl.deploy.protocol.plan import Plan
+from proxfl.deploy.protocol.wire import NEVER
+from proxfl.deploy.server import checkpoint
+from proxfl.deploy.server.checkpoint import Books, Position
+from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.inquiry import Patience
+from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.status import Status, after_round
 from proxfl.deploy.server.summaries import aligned, read_summary
-from proxfl.deploy.protocol.wire import NEVER
+from proxfl.deploy.site.site import method_of
+from proxfl.deploy.transport.transport import Transport
+from proxfl.precision import precision
+from proxfl.problem import Shard
+from proxfl.report import training as report
+from proxfl.tables import InputError
 from proxfl.train import folder as results
 from proxfl.train.agreement import Agreement, agree, problem_of
 from proxfl.train.drivers.driver import Driver, Record, Solution, solve
 from proxfl.train.local import Traffic
 from proxfl.train.model import Model
-from proxfl.train.train import Fit, driver_of, gap_of
-from proxfl.precision import precision
-from proxfl.problem.shards import Shard
-from proxfl.spec import Spec
-from proxfl.tables import InputError
+from proxfl.train.spec import Spec, loss_of
 from proxfl.train.tasks import TASKS
+from proxfl.train.train import Fit, driver_of, gap_of
 
 RUN_LOCK = "run.lock"
 SETUP = ("summary", "agree")
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
-    """What one run is told, as Flower's configuration can hold it; 0 is as in the plan, or all."""
+class RunOptions:
+    """What one run is given, as Flower's configuration can hold it; 0 is as in the plan, or all."""
 
     folder: str = ""
     out: str = ""
@@ -64,7 +63,7 @@ class Order:
     secure: bool = True  # whether sites are known by their keys
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Order":
+    def of(cls, config: Mapping[str, Any]) -> "RunOptions":
         fields = dataclasses.fields(cls)
         return cls(**{field.name: config.get(field.name, field.default) for field in fields})
 
@@ -74,7 +73,7 @@ class Order:
 
     def spec(self, plan: Plan) -> Spec:
         given = {"rounds": self.rounds, "tol": self.tol}
-        return dataclasses.replace(plan.spec, **{k: v for k, v in given.items() if v})
+        return plan.spec.replace(**{k: v for k, v in given.items() if v})
 
 
 def refuse_quorum(spec: Spec, sites: int, quorum: int) -> None:
@@ -88,35 +87,33 @@ def refuse_quorum(spec: Spec, sites: int, quorum: int) -> None:
         )
 
 
-def drive(grid: Grid, context: Context) -> None:
+def carry_out(plan: Plan, options: RunOptions, transport: Transport, run: str) -> None:
     """A run, from its checkpoint if there is one, to a folder of results."""
-    order = Order.of(context.run_config)
-    home, out = Home(Path(order.folder)), Path(order.out)
-    plan = read_plan(home.folder)
+    home, out = Home(Path(options.folder)), Path(options.out)
     lock(private_folder(home.server), RUN_LOCK)  # until the process ends: one run at a time
     books = books_of(plan, out)
-    federation = FlowerFederation(
-        grid,
+    federation = RemoteFederation(
+        transport,
         plan.id,
         plan.sites,
-        keys=public_keys(home.public_keys) if order.secure else None,
-        patience=order.patience,
+        patience=options.patience,
         ledger=books.ledger,
         standing=books.standing,
         cohort=plan.spec.cohort,
     )
-    about = {"run": str(context.run_id), "pid": os.getpid(), "out": str(out), "sites": plan.sites}
-    about |= {"order": dataclasses.asdict(order)}
-    with Status(home.status, lambda: list(federation.roster.present), **about) as status:
-        fit = Training(plan, order, federation, books, status).run()
-        results.write(out, fit, order.command)
+    about = {"run": run, "pid": os.getpid(), "out": str(out), "sites": plan.sites}
+    about |= {"options": dataclasses.asdict(options)}
+    present = lambda: list(federation.attendance.present)
+    with Status(home.status, present, **about) as status:
+        fit = Training(plan, options, federation, books, status).run()
+        report.save(out, fit, options.command)
 
 
 def books_of(plan: Plan, out: Path) -> Books:
     """Those of the run that was interrupted there, or empty ones."""
-    checkpoint = out / results.CHECKPOINT
-    if checkpoint.exists():
-        return kept.restore_books(checkpoint)
+    path = out / results.CHECKPOINT
+    if path.exists():
+        return checkpoint.restore_books(path)
     nobody = {site: NEVER for site in plan.sites}
     return Books(Ledger(), nobody, {site: 0 for site in plan.sites})
 
@@ -125,11 +122,16 @@ class Training:
     """One life of a run."""
 
     def __init__(
-        self, plan: Plan, order: Order, federation: FlowerFederation, books: Books, status: Status
+        self,
+        plan: Plan,
+        options: RunOptions,
+        federation: RemoteFederation,
+        books: Books,
+        status: Status,
     ):
-        self.plan, self.order, self.spec = plan, order, order.spec(plan)
+        self.plan, self.options, self.spec = plan, options, options.spec(plan)
         self.federation, self.books, self.status = federation, books, status
-        self.out = Path(order.out)
+        self.out = Path(options.out)
         self.begun = time.monotonic()
 
     @property
@@ -141,11 +143,11 @@ class Training:
         return self.books.seconds + time.monotonic() - self.begun
 
     def run(self) -> Fit:
-        refuse_quorum(self.spec, len(self.plan.sites), self.order.quorum)
+        refuse_quorum(self.spec, len(self.plan.sites), self.options.quorum)
         with precision(np.float64):
-            told = self.summaries()
-            agreement = agree(self.spec, told)
-            fingerprints = {site: summary["fingerprint"] for site, summary in told.items()}
+            summaries = self.summaries()
+            agreement = agree(self.spec, summaries)
+            fingerprints = {site: summary["fingerprint"] for site, summary in summaries.items()}
             self.refuse_other_data(fingerprints)
             self.federation.ask("agree", {"agreement": json.dumps(agreement.to_dict())})
             problem = problem_of(self.spec, agreement)
@@ -163,7 +165,7 @@ class Training:
             solution=solution,
             duality_gap=gap,
             fingerprints=fingerprints,
-            dropped={site: summary["dropped"] for site, summary in told.items()},
+            dropped={site: summary["dropped"] for site, summary in summaries.items()},
             site_losses=solution.site_losses,
             traffic=traffic,
             ledger=by_kind(ledger),
@@ -175,7 +177,7 @@ class Training:
 
     def summaries(self) -> dict[str, dict[str, Any]]:
         answers = self.federation.ask("summary", {})
-        read = {site: read_summary(site, told.get("summary")) for site, told in answers.items()}
+        read = {site: read_summary(site, found.get("summary")) for site, found in answers.items()}
         return aligned(read)
 
     def refuse_other_data(self, found: dict[str, str]) -> None:
@@ -193,22 +195,22 @@ class Training:
     def solve(
         self, driver: Driver, fingerprints: dict[str, str]
     ) -> tuple[Solution, list[tuple[int, int]]]:
-        before = Progress()
+        before = Position()
         if self.checkpoint.exists():
-            before = kept.restore_progress(self.checkpoint, driver)
+            before = checkpoint.restore_position(self.checkpoint, driver)
         traffic, ledger = list(before.traffic), self.federation.ledger
         earlier, begun = len(before.records), time.monotonic()
 
         def keep(state: Any, records: list[Record]) -> None:
             if len(records) == 1:
-                results.begin(self.out, self.spec, fingerprints, self.order.command)
+                results.begin(self.out, self.spec, fingerprints, self.options.command)
             for site in self.federation.answered[1]:
                 self.books.participation[site] += 1
             up, down = ledger.total("up").payload, ledger.total("down").payload
             traffic.append((up, down))
             standing = self.federation.standing_after(int(state.counted))
             books = self.books._replace(standing=standing, seconds=self.seconds)
-            kept.store(self.checkpoint, Progress(state, records, traffic), books)
+            checkpoint.store(self.checkpoint, Position(state, records, traffic), books)
             each = (time.monotonic() - begun) / (len(records) - earlier)
             self.status.tell(
                 **after_round(records, each, driver.settings),
@@ -232,20 +234,18 @@ class Training:
             },
             "traffic": ways(None),
             "faults": [dataclasses.asdict(fault) for fault in ledger.faults],
-            "quorum": self.order.quorum or len(self.plan.sites),
+            "quorum": self.options.quorum or len(self.plan.sites),
             "resumed": self.books.resumed,
-            "secure": self.federation.roster.owner is not None,
+            "secure": self.options.secure,
         }
 
 
 def stand_in(spec: Spec, agreement: Agreement) -> Shard:
     """What the server knows of a shard: the shape and type of a row. It has a batch of them."""
     outputs, rows = len(agreement.targets), spec.batch or 1
-    whole = spec.loss == "softmax"
-    y = (rows,) if whole or outputs == 1 else (rows, outputs)
     shape: Any = jax.ShapeDtypeStruct
     features = shape((rows, len(agreement.features)), jnp.float64)
-    labels = shape(y, jnp.int32 if whole else jnp.float64)
+    labels = loss_of(spec).target.encoded(rows, outputs)
     return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
 
 

@@ -1,11 +1,10 @@
-"""The program of one site: its table, read here, and what it agrees to tell of it.
+"""One site: its table, read here, and what it agrees to tell of it.
 
-`python -m proxfl.deploy.site FOLDER --site NAME --data FILE` is the site's worker. Before the first
-round the server asks for a summary of the table and then says what all sites' summaries come to;
-from that the site prepares its rows, once, and keeps the agreement for when it is restarted.
+Before the first round the server asks for a summary of the table and then says what all sites'
+summaries come to; from that the site prepares its rows, once, and keeps the agreement for when it
+is restarted.
 """
 
-import argparse
 import json
 import logging
 from pathlib import Path
@@ -16,19 +15,19 @@ import numpy as np
 
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol.experiment import Experiment
-from proxfl.deploy.protocol.plan import Plan, read_plan, read_table
+from proxfl.deploy.protocol.plan import Plan
 from proxfl.deploy.protocol.wire import BadMessage, Value
-from proxfl.deploy.site.worker import Worker, serve
-from proxfl.storage.files import write_text
-from proxfl.train import plain
-from proxfl.train.agreement import Agreement, prepare, problem_of, summarise
-from proxfl.train.drivers.adaptive import algorithm_for
-from proxfl.train.train import settings_of
+from proxfl.deploy.site.worker import Worker
 from proxfl.precision import precision
-from proxfl.problem.shards import shards_of
-from proxfl.spec import Spec
+from proxfl.problem import shards_of
+from proxfl.storage.files import write_text
 from proxfl.tables import InputError, Table
 from proxfl.tables.sites import arranged
+from proxfl.train.agreement import Agreement, prepare, problem_of, summarise
+from proxfl.train.drivers import fixed as plain
+from proxfl.train.drivers.adaptive import algorithm_for
+from proxfl.train.spec import Spec
+from proxfl.train.train import settings_of
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -56,10 +55,17 @@ class Site:
     def __init__(self, plan: Plan, name: str, table: Table, folder: Path):
         self.plan, self.name, self.table = plan, name, table
         self.path = folder / AGREEMENT
+        self.folder = folder
         self.made: Experiment | None = None
 
+    def worker(self) -> Worker:
+        """What answers the server's messages for this site."""
+        setup = {"summary": self.summary, "agree": self.agree}
+        where = (self.plan.id, self.plan.sites, self.name, self.folder)
+        return Worker(*where, self.experiment, setup=setup)
+
     def summary(self, question: dict[str, Any]) -> dict[str, Value]:
-        """What a site tells before anything else; see `proxfl.fit.agreement.summarise`."""
+        """What a site tells before anything else; see `proxfl.train.agreement.summarise`."""
         return {"summary": json.dumps(summarise(self.table, self.plan.spec))}
 
     def agree(self, question: dict[str, Any]) -> dict[str, Value]:
@@ -119,23 +125,3 @@ class Site:
             problem = problem_of(plan.spec, agreement)
             parts = (method_of(plan.spec), problem, plan.spec.seed, plan.sites, shard)
             return Experiment(plan.id, *parts)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Answer a server's messages for one site.")
-    parser.add_argument("folder", type=Path, help="the site's private folder")
-    parser.add_argument("--plan", required=True, type=Path, help="the folder of federation.toml")
-    parser.add_argument("--site", required=True)
-    parser.add_argument("--data", required=True, type=Path)
-    given = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    logging.getLogger("jax").setLevel(logging.WARNING)
-    plan = read_plan(given.plan)
-    site = Site(plan, given.site, read_table(plan, given.data), given.folder)
-    setup = {"summary": site.summary, "agree": site.agree}
-    worker = Worker(plan.id, plan.sites, given.site, given.folder, site.experiment, setup=setup)
-    serve(worker)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from proxfl.deploy import wire
 from proxfl.deploy.ops.permissions import private_folder
+from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.trees import named_arrays, rebuild
-from proxfl.deploy.protocol.wire import BadMessage, Header, plain
+from proxfl.deploy.protocol.wire import BadMessage, Header, step_number
 from proxfl.storage.files import whole
 
 SUFFIX = ".step"
@@ -53,7 +53,7 @@ class Store:
             frame = wire.decode(self.path(step).read_bytes(), finite=False)
         except BadMessage as error:
             raise BadMessage(
-                f"Site {self.site} cannot read its step {plain(step)}: {error}"
+                f"Site {self.site} cannot read its step {step_number(step)}: {error}"
             ) from error
         request, reply = (array_bytes(frame.settings[name]) for name in ("request", "reply"))
         return Step(frame.header, request, reply, frame.payload)
@@ -65,13 +65,13 @@ class Store:
             return None
         if step not in steps:
             raise BadMessage(
-                f"Step {plain(step)} is a replay: site {self.site} has since answered step "
-                f"{plain(steps[-1])}; resume, or start anew under another name."
+                f"Step {step_number(step)} is a replay: site {self.site} has since answered step "
+                f"{step_number(steps[-1])}; resume, or start anew under another name."
             )
         past = self.read(step)
         if past.request != wire.digest(request):
             raise BadMessage(
-                f"Site {self.site} has answered step {plain(step)} when asked otherwise; "
+                f"Site {self.site} has answered step {step_number(step)} when asked otherwise; "
                 "ask again under a new step."
             )
         return past.reply
@@ -81,8 +81,8 @@ class Store:
         if header.counted == wire.NEVER:
             return first
         if header.counted not in self.steps():
-            kept = ", ".join(str(plain(step)) for step in self.steps()) or "none"
-            asked = plain(header.counted)
+            kept = ", ".join(str(step_number(step)) for step in self.steps()) or "none"
+            asked = step_number(header.counted)
             raise BadMessage(
                 f"Site {self.site} has no state after step {asked} (it has {kept}); "
                 "its folder was lost, or the server resumed from an old checkpoint."

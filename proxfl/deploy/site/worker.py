@@ -1,9 +1,6 @@
-"""A site's long-lived process: data loaded, code compiled, answering one message at a time."""
+"""What a site answers: bytes in, bytes out, whatever carries them."""
 
-import contextlib
 import logging
-import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,22 +12,15 @@ from jaxtyping import PRNGKeyArray
 
 import proxfl
 from proxfl.core import Algorithm
-from proxfl.deploy import pipe, wire
+from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_state, method
-from proxfl.deploy.site.noise import keep_noise, noisy_parts, secret_key
-from proxfl.deploy.ops.permissions import lock, private_folder
-from proxfl.deploy.site.store import Store
-from proxfl.deploy.protocol.trees import (
-    finite,
-    named_arrays,
-    points_from_wire,
-    points_to_wire,
-    rebuild,
-)
+from proxfl.deploy.protocol.trees import finite, named_arrays, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
-from proxfl.engine.blocks import round_key, visit
+from proxfl.deploy.site.noise import keep_noise, noisy_parts, secret_key
+from proxfl.deploy.site.store import Store
+from proxfl.engine.visit import round_key, visit
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard
+from proxfl.problem import Problem, Shard
 from proxfl.pytree import keep_rules
 from proxfl.train.tasks import TASKS
 
@@ -45,7 +35,7 @@ class Worker:
 
     `setup` has the tasks by which server and site come to agree on an experiment; once they have,
     `load` gives it. Until then it should raise BadMessage. If the method adds noise at the client,
-    nothing leaves the site without it: see `proxfl.deploy.noise`.
+    nothing leaves the site without it: see `proxfl.deploy.site.noise`.
     """
 
     def __init__(
@@ -75,7 +65,7 @@ class Worker:
             self.check_place(frame.header)
             reply = self.dispatch(frame, request)
             took = time.perf_counter() - begun
-            step = wire.plain(frame.header.step)
+            step = wire.step_number(frame.header.step)
             log.info("Site %s answered step %d in %.3f s", self.site, step, took)
             return reply
         except BadMessage as error:
@@ -110,8 +100,9 @@ class Worker:
     def perform(self, frame: Frame) -> bytes:
         """A task: a summary of the shard, such as its loss at a point."""
         name = str(frame.settings.get("task"))
+        points = str(frame.settings.get("points", "")).split()
         if name in self.setup:
-            answer = points_to_wire(self.setup[name](dict(frame.payload)))
+            answer, _ = pack(self.setup[name](dict(frame.payload)))
         elif name in self.tasks:
             experiment = self.load()
             if noisy_parts(experiment.algorithm):
@@ -119,9 +110,9 @@ class Worker:
                     f"Site {self.site} adds noise to what it tells, and the task {name!r} has none."
                 )
             with precision(experiment.kind):
-                question = points_from_wire(frame.payload, experiment.problem.x0)
-                told = self.tasks[name](experiment.problem, experiment.shard, question)
-                answer = points_to_wire(told)
+                question = unpack(frame.payload, points, experiment.problem.x0)
+                found = self.tasks[name](experiment.problem, experiment.shard, question)
+                answer = named_arrays(found)
         else:
             raise BadMessage(f"Site {self.site} knows no task {name!r}.")
         return wire.encode(frame.header._replace(kind=wire.ANSWER), {}, answer)
@@ -130,7 +121,7 @@ class Worker:
         """One client's part of one exchange, on the disk before it is sent."""
         experiment, header = self.load(), frame.header
         with precision(experiment.kind):
-            shapes = experiment.formats
+            shapes = experiment.messages
             if header.exchange >= len(shapes):
                 raise BadMessage(f"The method has no exchange number {header.exchange}.")
             if noisy_parts(experiment.algorithm) and shapes[header.exchange].info:
@@ -171,7 +162,7 @@ class Worker:
         with precision(experiment.kind):
             algorithm, problem = experiment.algorithm, experiment.problem
             key, state = jax.random.key(experiment.seed), first_state(algorithm, problem)
-            for e, shapes in enumerate(experiment.formats):
+            for e, shapes in enumerate(experiment.messages):
                 down = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shapes.down)
                 down = rebuild(named_arrays(down), shapes.down, "The message down")
                 args = (algorithm, problem, experiment.shard, state, down, key)
@@ -191,14 +182,3 @@ def settled(settings: Mapping[str, wire.Value], own: Algorithm) -> Algorithm:
         raise BadMessage(f"The settings break a rule: {error}") from error
     keep_noise(algorithm, own)
     return algorithm
-
-
-def serve(worker: Worker) -> None:
-    """Answer messages in the worker's folder until the process ends."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    handle = lock(private_folder(worker.folder))  # held until the end: closing it frees the folder
-    with contextlib.suppress(BadMessage):
-        worker.warm_up()
-    with pipe.listening(worker.folder) as listener:
-        log.info("Site %s answers in %s (lock %d)", worker.site, worker.folder, handle)
-        pipe.serve(listener, worker.answer)

@@ -11,14 +11,14 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from proxfl.algorithms import REGISTRY
-from proxfl.research.league.standings import draw_of
-from proxfl.precision import precision
-from proxfl.problem.shards import Problem
-from proxfl.research.shipped import Shipped
-from proxfl.prox import L1
-from proxfl.report import plots
+from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
 from proxfl.engine.sweep import sweep
+from proxfl.precision import precision
+from proxfl.problem import Problem
+from proxfl.prox import L1
+from proxfl.research.league.standings import draw_of
+from proxfl.research.shipped import Shipped
 
 Span = tuple[float, float, int]
 

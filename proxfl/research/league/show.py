@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from proxfl.storage.files import whole, write_text
-from proxfl.research.league.standings import Entry, summary
-from proxfl.report import plots
-from proxfl.report.page import Page
+from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
+from proxfl.report.page import Page
+from proxfl.research.league.standings import Entry, summary
+from proxfl.storage.files import whole, write_text
 
 ABOUT = "settings.json"
 # What fits a terminal, and what a page.

@@ -8,17 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from proxfl.research.league.entrants import Entrant
-from proxfl.research.league.work import Work, work
-from proxfl.engine.measure import Nonzeros, ObjectiveValue, optimality
-from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard
-from proxfl.research.shipped import Shipped
-from proxfl.engine.compiled import forget_if_many
 from proxfl.drawing.plots import Frame
+from proxfl.engine.compiled import forget_if_many
+from proxfl.engine.measure import Nonzeros, ObjectiveValue, optimality
 from proxfl.engine.simulate import simulate
 from proxfl.engine.smoothness import curvature_bound, mean_curvature_bound
 from proxfl.engine.sweep import sweep
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard
+from proxfl.research.league.entrants import Entrant
+from proxfl.research.league.work import Work, work
+from proxfl.research.shipped import Shipped
 
 LEVELS = (1e-3, 1e-6, 1e-10)
 EXACT = 1e-9  # optimality that only a method without bias reaches

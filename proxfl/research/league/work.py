@@ -5,9 +5,10 @@ from typing import NamedTuple
 import jax
 
 from proxfl.core import Algorithm, Objective, Received, Regulariser, expand
-from proxfl.engine.blocks import message_bytes, messages
+from proxfl.engine.messages import round_bytes
+from proxfl.engine.round import one_round
 from proxfl.points import Point, dtype, size
-from proxfl.problem.shards import Problem, Shard
+from proxfl.problem import Problem, Shard
 
 
 class Work(NamedTuple):
@@ -57,15 +58,16 @@ def work(algorithm: Algorithm, problem: Problem, shards: Shard) -> Work:
     watched = Objective(counted(f.grad), counted(f.full_grad), f.value)
     server, state = algorithm.init(problem.g, problem.x0)
     at_client, at_server = Counted(problem.g), Counted(problem.g)
+
+    def ask(e, down):
+        nonlocal state
+        one = algorithm.exchanges()[e]
+        reply = one.client(watched, at_client, state, down, jax.random.key(0))
+        state = reply.state
+        return Received(expand(reply.up), 1.0, jax.random.key(1))
+
     with jax.disable_jit():
-        for exchange in algorithm.exchanges():
-            down = exchange.broadcast(at_server, server)
-            reply = exchange.client(watched, at_client, state, down, jax.random.key(0))
-            state = reply.state
-            received = Received(expand(reply.up), 1.0, jax.random.key(1))
-            server = exchange.server(at_server, server, received)
-    traced = messages(algorithm, problem, shards)
-    up = message_bytes([exchange.up for exchange in traced])
-    down = message_bytes([exchange.down for exchange in traced])
+        one_round(algorithm.exchanges(), at_server, server, ask)
+    up, down = round_bytes(algorithm, problem, shards)
     model = size(problem.x0) * dtype(problem.x0).itemsize
     return Work(gradients, at_client.proxes, at_server.proxes, up / model, down / model, up, down)

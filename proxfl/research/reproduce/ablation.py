@@ -16,16 +16,16 @@ from matplotlib.figure import Figure
 from proxfl.algorithms import AsPrinted, Coupled, Decoupled
 from proxfl.core import Algorithm
 from proxfl.data import Design, lasso
-from proxfl.losses import Squared
-from proxfl.engine.measure import DistanceTo, MeanCorrection, Observer
-from proxfl.precision import precision
-from proxfl.problem.shards import Problem, shards_of
-from proxfl.prox import L1
-from proxfl.report import plots
+from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
+from proxfl.engine.measure import DistanceTo, MeanCorrection, Observer
+from proxfl.engine.simulate import simulate
+from proxfl.losses import Squared
+from proxfl.precision import precision
+from proxfl.problem import Problem, shards_of
+from proxfl.prox import L1
 from proxfl.research.reproduce.claims import Claim, verdict
 from proxfl.research.reproduce.traces import final, rounds_to, spread, trace
-from proxfl.engine.simulate import simulate
 
 THETA, TAU, ETA_G = 0.1, 10, 3.0
 

@@ -15,20 +15,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from proxfl import theory
 from proxfl.algorithms import Decoupled, ProximalGradient
 from proxfl.data import Design, lasso, logistic
-from proxfl.losses import Logistic, Squared
-from proxfl.engine.measure import DistanceTo, LambdaTerm, ObjectiveValue, Omega, ProxGradient
-from proxfl.points import norm
-from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard, shards_of
-from proxfl.prox import L1
-from proxfl.report import plots
+from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
-from proxfl.research.reproduce.claims import Claim, verdict
+from proxfl.engine.measure import DistanceTo, LambdaTerm, ObjectiveValue, Omega, ProxGradient
 from proxfl.engine.simulate import simulate
 from proxfl.engine.smoothness import smoothness
+from proxfl.losses import Logistic, Squared
+from proxfl.points import norm
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard, shards_of
+from proxfl.prox import L1
+from proxfl.research import theory
+from proxfl.research.reproduce.claims import Claim, verdict
 
 TAU = 5
 

@@ -4,13 +4,14 @@ The paper gives n = 30, d = 20, m_i = 100, theta = 0.003, (alpha, beta) = (50, 5
 but not how features were scaled, which label rule was used, for how many rounds, or which seeds.
 Two forms stand in for it.
 
-*paper*: its own numbers. Rows have length one and are then scaled so that the mean loss has
-smoothness L; L is the smallest of a fixed grid at which more than half of 20 draws have a solution
-other than zero (|grad f(0)|_inf > theta). Draws whose solution is zero are left out and counted.
+The form "paper" has its own numbers. Rows have length one and are then scaled so that the mean
+loss has smoothness L; L is the smallest of a fixed grid at which more than half of 20 draws have a
+solution other than zero (|grad f(0)|_inf > theta). Draws whose solution is zero are left out and
+counted.
 
-*calibrated*: the same data in units that scaling cannot change: theta is half the smallest weight
-that makes the solution zero, and eta_round is 0.2 / L at tau = 1, so 2 / L at tau = 10 with the
-same eta, as in the paper; all 20 draws.
+The form "calibrated" has the same data in units that scaling cannot change: theta is half the
+smallest weight that makes the solution zero, and eta_round is 0.2 / L at tau = 1, so 2 / L at
+tau = 10 with the same eta, as in the paper; all 20 draws.
 """
 
 from collections.abc import Iterator
@@ -25,16 +26,16 @@ from matplotlib.figure import Figure
 from proxfl.algorithms import Decoupled, FastFedDA, FedDA, FedMid, ProximalGradient
 from proxfl.core import Algorithm
 from proxfl.data import Scaling, synthetic
+from proxfl.drawing import plots
+from proxfl.drawing.plots import Frame
 from proxfl.engine.blocks import mean_over_clients
+from proxfl.engine.simulate import simulate
 from proxfl.losses import Logistic
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard, shards_of
+from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
-from proxfl.report import plots
-from proxfl.drawing.plots import Frame
 from proxfl.research.reproduce.claims import Claim, verdict
 from proxfl.research.reproduce.traces import final, rounds_to, spread, trace
-from proxfl.engine.simulate import simulate
 
 THETA = 0.003
 GRID = (0.002, 0.003, 0.005, 0.01, 0.02, 0.05)

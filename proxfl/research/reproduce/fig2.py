@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 from proxfl.algorithms import Decoupled, FastFedDA, FedDA
 from proxfl.data import Scaling, synthetic
+from proxfl.drawing import plots
+from proxfl.drawing.plots import Frame
 from proxfl.losses import Logistic
 from proxfl.precision import precision
-from proxfl.problem.shards import Problem, shards_of
+from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1
-from proxfl.report import plots
-from proxfl.drawing.plots import Frame
 from proxfl.research.reproduce.claims import Claim, verdict
 from proxfl.research.reproduce.fig1 import MUS, window
 from proxfl.research.reproduce.traces import spread, trace

@@ -10,7 +10,7 @@ All is computed in float32 (on a GPU too, where the default would be TF32). Each
 file, written when the run ends; a run whose file exists is not repeated. What computes needs only
 JAX and NumPy:
 
-    python -m proxfl.reproduce.fig3 --compute OUT --data FOLDER
+    python -m proxfl.research.reproduce.fig3 --compute OUT --data FOLDER
 """
 
 import argparse
@@ -33,16 +33,16 @@ from proxfl.algorithms.fedda import FedDA
 from proxfl.core import Algorithm
 from proxfl.data.mnist import Mnist, Pictures, mnist
 from proxfl.data.partition import hand_out, paper_mnist
-from proxfl.storage.files import write_text
 from proxfl.engine.measure import Accuracy, Nonzeros, Observer
-from proxfl.models import cnn
+from proxfl.engine.result import DivergenceError, Result
+from proxfl.engine.simulate import simulate
 from proxfl.points import Tree, size
-from proxfl.problem.shards import Problem, Shard, shards_of
+from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox.leaves import OnLeaves
 from proxfl.prox.norms import L1
 from proxfl.pytree import pytree
-from proxfl.engine.result import DivergenceError, Result
-from proxfl.engine.simulate import simulate
+from proxfl.research import cnn
+from proxfl.storage.files import write_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """Figure 3: a convolutional network on MNIST, Algorithm 1 against FedDA.
 
-The settings and what the paper leaves open are in `proxfl.reproduce.fig3`, which computes the runs;
+The settings and what the paper leaves open are in `fig3.py`, which computes the runs;
 here are its figures and the claims judged by them. The second figure is an addition: the same at
 larger theta, where the penalty removes most of the network.
 """

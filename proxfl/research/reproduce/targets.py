@@ -7,22 +7,22 @@ from typing import Any
 
 import pandas as pd
 
-from proxfl.storage.files import whole
-from proxfl.engine.compiled import forget_if_many
 from proxfl.console.progress import progress
-from proxfl.report.page import Page
 from proxfl.drawing.plots import Frame, save_figures
+from proxfl.engine.compiled import forget_if_many
+from proxfl.report.page import Page
 from proxfl.research.reproduce import claims as claims_table
 from proxfl.research.reproduce.claims import Claim
+from proxfl.storage.files import whole
 
 # Each target is a module with compute(quick, report, folder), draw(frame) and claims(frame); a
 # long one keeps its finished parts in the folder.
 TARGETS = {
-    "fig1": "proxfl.reproduce.fig1",
-    "fig2": "proxfl.reproduce.fig2",
-    "fig3": "proxfl.reproduce.network",
-    "theory": "proxfl.reproduce.bounds",
-    "ablation": "proxfl.reproduce.ablation",
+    "fig1": "proxfl.research.reproduce.fig1",
+    "fig2": "proxfl.research.reproduce.fig2",
+    "fig3": "proxfl.research.reproduce.network",
+    "theory": "proxfl.research.reproduce.bounds",
+    "ablation": "proxfl.research.reproduce.ablation",
 }
 
 

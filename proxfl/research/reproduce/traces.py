@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 
 from proxfl.core import Algorithm
+from proxfl.drawing.plots import Frame
 from proxfl.engine.measure import Nonzeros, ObjectiveValue, Observer
 from proxfl.engine.measure import optimality as optimality_of
-from proxfl.precision import precision
-from proxfl.problem.shards import Problem, Shard
-from proxfl.drawing.plots import Frame
 from proxfl.engine.simulate import simulate
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard
 
 
 def trace(

@@ -15,6 +15,7 @@ Between searches the server step is accelerated. At the end the certificate is c
 from full gradients in float64, at the model that is returned.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,17 +23,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proxfl.algorithms.wrappers.accelerated import Accelerated
 from proxfl.algorithms.decoupled import Decoupled
-from proxfl.algorithms.wrappers.reports_loss import Watched
-from proxfl.core import Regulariser
-from proxfl.train.federation import Call, Federation
+from proxfl.algorithms.wrappers.accelerated import Accelerated
+from proxfl.algorithms.wrappers.reports_loss import ReportsLoss
+from proxfl.core import Received, Regulariser
+from proxfl.engine.round import broadcast
+from proxfl.points import Point, Scalar, dot, norm, zeros_like
+from proxfl.problem import Problem
 from proxfl.train.drivers.driver import Driver, Record, Settings, curvatures, weighted_mean
 from proxfl.train.drivers.driver import Solution as Solution
 from proxfl.train.drivers.driver import solve as solve
-from proxfl.points import Point, Scalar, dot, norm, zeros_like
-from proxfl.problem.shards import Problem
+from proxfl.train.federation import Call, Federation
 
+NOT_FINITE = (
+    "The objective is not finite at the starting point; check the data for huge values, or "
+    "standardise the features."
+)
 PATIENCE = 20  # rounds between two searches, doubled whenever a search finds nothing longer
 
 
@@ -67,9 +73,9 @@ class State(NamedTuple):
     counted: Any  # the last of them that counted
 
 
-def algorithm_for(settings: Settings, eta: Any, eta_g: Any) -> Watched:
+def algorithm_for(settings: Settings, eta: Any, eta_g: Any) -> ReportsLoss:
     inner = Decoupled(eta, eta_g, settings.local_steps)
-    return Watched(Accelerated(inner) if settings.accelerate else inner)
+    return ReportsLoss(Accelerated(inner) if settings.accelerate else inner)
 
 
 class Solver(Driver):
@@ -85,31 +91,31 @@ class Solver(Driver):
         """Measure every site's smoothness and set the first, safe step."""
         return first_state(self.problem, self.settings, *curvatures(self))
 
-    def algorithm(self, state: State) -> Watched:
+    def algorithm(self, state: State) -> ReportsLoss:
         return algorithm_for(self.settings, state.eta, state.eta_g)
 
     def model(self, state: State) -> Point:
         return state.known.x
 
     def one_round(self, state: State) -> tuple[State, Record]:
-        algorithm = self.algorithm(state)
-        g, step, before = self.problem.g, int(state.round) + 1, state
-        down = broadcast(algorithm, g, state.server)
-        call = Call(step=step, counted=int(state.counted), round=step - 1, exchange=0)
-        answers = self.federation.visit(algorithm, call, down)
-        state, seen = learn(
-            algorithm, g, state, answers.received, answers.info["loss"], self.settings.local_steps
-        )
+        g, step = self.problem.g, int(state.round) + 1
+
+        def ask(algorithm: ReportsLoss, down: Any) -> tuple[Received, Scalar]:
+            call = Call(step=step, counted=int(state.counted), round=step - 1, exchange=0)
+            answers = self.federation.visit(algorithm, call, down)
+            return answers.received, answers.info["loss"]
+
+        def mend(lost: Any, after: State) -> State:
+            if not lost:
+                return after
+            answers = self.federation.ask("evaluate", {"x": after.known.x})
+            gradient = weighted_mean(self.federation, self.weights, answers, "gradient")
+            return retreat(self.algorithm(after), g, after, gradient)
+
+        state, seen = search_round(self.settings, g, state, ask, mend)
         objective, residual, counted = (np.asarray(v).item() for v in seen)
         if not counted and step == 1:
-            raise ValueError(
-                "The objective is not finite at the starting point; "
-                "check the data for huge values, or standardise the features."
-            )
-        if self.settings.local_steps > 1 and lost(before, state):
-            answers = self.federation.ask("evaluate", {"x": state.known.x})
-            gradient = weighted_mean(self.federation, self.weights, answers, "gradient")
-            state = retreat(self.algorithm(state), g, state, gradient)
+            raise ValueError(NOT_FINITE)
         scale = float(state.scale)
         optimality = residual / scale if scale > 0 else residual
         return state, Record(step, objective, optimality, float(state.eta), bool(counted))
@@ -162,9 +168,22 @@ def carried_over(problem: Problem, settings: Settings, state: State) -> State:
     )
 
 
-@jax.jit
-def broadcast(algorithm, g: Regulariser, server):
-    return algorithm.broadcast(g, server)
+def search_round(
+    settings: Settings,
+    g: Regulariser,
+    state: State,
+    ask: Callable[[ReportsLoss, Any], tuple[Received, Scalar]],
+    mend: Callable[[Any, State], State],
+) -> tuple[State, tuple[Any, Any, Any]]:
+    """The state after a round, and (objective, distance to optimality, counted).
+
+    `ask(algorithm, down)` gives what came back, and the loss where the sites started. After several
+    local steps, `mend(lost, state)` retreats along the full gradient if the round was lost.
+    """
+    algorithm = algorithm_for(settings, state.eta, state.eta_g)
+    received, loss = ask(algorithm, broadcast(algorithm, g, state.server))
+    after, seen = learn(algorithm, g, state, received, loss, settings.local_steps)
+    return (mend(lost(state, after), after) if settings.local_steps > 1 else after), seen
 
 
 def lost(before: State, after: State):
@@ -189,8 +208,7 @@ def retreat(algorithm, g: Regulariser, state: State, gradient: Point) -> State:
 @partial(jax.jit, static_argnames="tau")
 def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
     """The state after a round's replies, and (objective, distance to optimality, counted)."""
-    accelerated = isinstance(algorithm.inner, Accelerated)
-    inner = algorithm.inner.inner if accelerated else algorithm.inner
+    inner, accelerated = algorithm.inner, isinstance(algorithm.inner, Accelerated)
     x = algorithm.output(g, state.server)
     now = Known(x, received.mean / (-state.eta * tau), loss)
     first = state.round == 0
@@ -200,14 +218,14 @@ def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
     search = next_search(state.search, counted)
     grow = counted & search.on & ~first
     # A mixed start that fails says nothing of the step: only the mixing is undone.
-    mixed = state.server.guard.mixed if accelerated else jnp.zeros_like(counted)
+    mixed = inner.mixed(state.server) if accelerated else jnp.zeros_like(counted)
     shrink = ~counted & ~mixed
     eta = state.eta * jnp.where(grow, 2.0, jnp.where(shrink, 0.5, 1.0))
     # A new step length: take the last counted step (again) with it, and forget what was mixed.
     longer = inner.eta_round / state.eta * eta
     afresh = algorithm.init(g, known.x - longer * known.gradient)[0]
     onwards = algorithm.server(g, state.server, received)
-    unmixed = algorithm.inner.undo(state.server) if accelerated else afresh
+    unmixed = inner.undo(state.server) if accelerated else afresh
     # Mixed steps need not descend one by one; plain ones must.
     fixed = accelerated & counted & ~first & ~search.on
     after = State(

@@ -13,28 +13,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proxfl.engine.blocks import mean_over_clients, message_bytes, messages, round_key
-from proxfl.train.drivers.driver import Record, Settings
+from proxfl.engine import messages
+from proxfl.engine.blocks import mean_over_clients
+from proxfl.engine.round import ask_clients, start
+from proxfl.engine.smoothness import curvature_bound
+from proxfl.engine.visit import round_key
+from proxfl.points import Point
+from proxfl.problem import Problem, Shard
+from proxfl.prox import Zero
 from proxfl.train.drivers.adaptive import (
+    NOT_FINITE,
     State,
     algorithm_for,
     carried_over,
     choose,
     first_state,
-    learn,
-    lost,
     retreat,
+    search_round,
 )
-from proxfl.points import Point
-from proxfl.problem.shards import Problem, Shard
-from proxfl.prox import Zero
-from proxfl.rounds import ask_clients, start
-from proxfl.engine.smoothness import curvature_bound
+from proxfl.train.drivers.driver import Record, Settings, refuse_curvature
 
 MOST = 256  # rounds in one call of the program
 
 
-class Run(NamedTuple):
+class Standing(NamedTuple):
     """The server's state and the clients', after the last round that counted."""
 
     state: State
@@ -59,12 +61,16 @@ class Solved(NamedTuple):
     optimality: float
     converged: bool
     gradient: Point
-    run: Run
+    run: Standing
     records: list[Record]
 
 
 def solve(
-    problem: Problem, shards: Shard, settings: Settings, seed: int = 0, before: Run | None = None
+    problem: Problem,
+    shards: Shard,
+    settings: Settings,
+    seed: int = 0,
+    before: Standing | None = None,
 ) -> Solved:
     """Rounds until the certificate is met, or used up; warm from `before`, under another penalty.
 
@@ -78,10 +84,7 @@ def solve(
         run, log, found = take_rounds(problem, shards, run, anew, settings.tol, left, key, **static)
         records += rows(log)
         if not records[0].counted and before is None:
-            raise ValueError(
-                "The objective is not finite at the starting point; "
-                "check the data for huge values, or standardise the features."
-            )
+            raise ValueError(NOT_FINITE)
         anew, scale = False, float(run.state.scale)
         optimality = float(found.distance) / (scale or 1.0)
         converged = optimality <= settings.tol
@@ -90,15 +93,11 @@ def solve(
             return Solved(run.state.known.x, *numbers, found.gradient, run, records)
 
 
-def begin(problem: Problem, shards: Shard, settings: Settings) -> Run:
+def begin(problem: Problem, shards: Shard, settings: Settings) -> Standing:
     # What does not matter to the first state is the same for all, so that they share the program.
     usual = replace(settings, rounds=1, tol=1.0)
     run, mean = first_run(replace(problem, g=Zero()), shards, usual)
-    if not np.isfinite(mean) or mean <= 0:
-        raise ValueError(
-            f"The loss has curvature {mean} at the start, which gives no step; "
-            "check for constant columns and huge values, or standardise the features."
-        )
+    refuse_curvature(float(mean))
     return run
 
 
@@ -110,7 +109,7 @@ def first_run(problem: Problem, shards: Shard, settings: Settings):
     mean, largest = shards.weight @ each, jnp.max(jnp.where(shards.weight > 0, each, 0.0))
     state = first_state(problem, settings, mean, largest)
     algorithm = algorithm_for(settings, state.eta, state.eta_g)
-    return Run(state, start(algorithm, problem, shards).clients), mean
+    return Standing(state, start(algorithm, problem, shards).clients), mean
 
 
 class Columns(NamedTuple):
@@ -132,25 +131,34 @@ class Log(NamedTuple):
 
 @partial(jax.jit, static_argnames=("tau", "accelerate"))
 def take_rounds(
-    problem: Problem, shards: Shard, run: Run, anew, tol, most, key, *, tau: int, accelerate: bool
-) -> tuple[Run, Log, Certificate]:
+    problem: Problem,
+    shards: Shard,
+    run: Standing,
+    anew,
+    tol,
+    most,
+    key,
+    *,
+    tau: int,
+    accelerate: bool,
+) -> tuple[Standing, Log, Certificate]:
     """Rounds until one meets the tolerance, at most `most`; the run then, and the certificate."""
     g, settings = problem.g, Settings(local_steps=tau, accelerate=accelerate)
 
     def one_round(carry):
         (state, clients), log, _ = carry
-        algorithm = algorithm_for(settings, state.eta, state.eta_g)
-        down, place = algorithm.broadcast(g, state.server), round_key(key, state.round, 0)
-        after, received, info = ask_clients(
-            algorithm, problem, shards, clients, down, place, None, 0, None
-        )
-        before, (state, seen) = state, learn(algorithm, g, state, received, info["loss"], tau)
-        if tau > 1:
-            state = jax.lax.cond(lost(before, state), retreated, lambda state: state, state)
-        value, distance, counted = seen
+        place, after = round_key(key, state.round, 0), clients
+
+        def ask(algorithm, down):
+            nonlocal after
+            after, received, info = ask_clients(algorithm, problem, shards, clients, down, place)
+            return received, info["loss"]
+
+        mend = lambda lost, state: jax.lax.cond(lost, retreated, lambda state: state, state)
+        state, (value, distance, counted) = search_round(settings, g, state, ask, mend)
         optimality = distance / jnp.where(state.scale > 0, state.scale, 1.0)
         record = Columns(state.round, value, optimality, state.eta, counted)
-        run = Run(state, choose(counted, after, clients))
+        run = Standing(state, choose(counted, after, clients))
         return run, write(log, record), counted & (optimality <= tol)
 
     def retreated(state: State) -> State:
@@ -162,7 +170,7 @@ def take_rounds(
         return ~met & (log.length < jnp.minimum(most, MOST))
 
     warm = choose(anew, carried_over(problem, settings, run.state), run.state)
-    carry = Run(warm, run.clients), empty_log(), jnp.asarray(False)
+    carry = Standing(warm, run.clients), empty_log(), jnp.asarray(False)
     run, log, _ = jax.lax.while_loop(go_on, one_round, carry)
     return run, log, certify(problem, shards, run.state.known.x)
 
@@ -193,6 +201,6 @@ def rows(log: Log) -> list[Record]:
 
 def round_bytes(problem: Problem, shards: Shard, settings: Settings) -> tuple[int, int]:
     """What all sites together send up and get down in one round."""
-    (exchange,) = messages(algorithm_for(settings, 1.0, 1.0), problem, shards)
+    up, down = messages.round_bytes(algorithm_for(settings, 1.0, 1.0), problem, shards)
     sites = int(np.count_nonzero(shards.weight))
-    return sites * message_bytes(exchange.up), sites * message_bytes(exchange.down)
+    return sites * up, sites * down

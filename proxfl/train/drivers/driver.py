@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from proxfl.core import Algorithm
-from proxfl.train.federation import Federation
 from proxfl.points import Point
-from proxfl.problem.shards import Problem
+from proxfl.problem import Problem
+from proxfl.train.federation import Federation
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,16 @@ def curvatures(driver: Driver) -> tuple[float, float]:
     answers = driver.federation.ask("curvature", {"x": driver.problem.x0})
     each = np.array([float(answers[site]["curvature"]) for site in driver.federation.sites])
     mean, largest = float(driver.weights @ each), float(each.max())
+    refuse_curvature(mean)
+    return mean, largest
+
+
+def refuse_curvature(mean: float) -> None:
     if not np.isfinite(mean) or mean <= 0:
         raise ValueError(
             f"The loss has curvature {mean} at the start, which gives no step; "
             "check for constant columns and huge values, or standardise the features."
         )
-    return mean, largest
 
 
 def solve(

@@ -7,7 +7,6 @@ the objective, so every few of them all sites are asked for their full gradients
 
 import dataclasses
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,14 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.algorithms import REGISTRY
-from proxfl.core import Algorithm
-from proxfl.train.federation import Call, Federation
-from proxfl.train.drivers.driver import Driver, Record, Settings, curvatures, weighted_mean
+from proxfl.core import Algorithm, Received
+from proxfl.engine.round import compiled_exchanges, one_round
 from proxfl.points import Point, norm
-from proxfl.problem.shards import Problem
+from proxfl.problem import Problem
 from proxfl.prox import OnLeaves, Zero
-from proxfl.spec import Spec
 from proxfl.tables import InputError
+from proxfl.train.drivers.driver import Driver, Record, Settings, curvatures, weighted_mean
+from proxfl.train.federation import Call, Federation
+from proxfl.train.spec import Spec
 
 EVERY = 10  # rounds between two certificates, which cost one more exchange
 
@@ -74,12 +74,16 @@ class Plain(Driver):
     def one_round(self, state: State) -> tuple[State, Record]:
         algorithm, g, server = state.algorithm, self.problem.g, state.server
         finished, counted = int(state.round), int(state.counted)
-        for e in range(len(algorithm.exchanges())):
-            down = broadcast(algorithm, g, server, e)
+
+        exchanges = compiled_exchanges(algorithm)
+
+        def ask(e: int, down: Any) -> Received:
+            nonlocal counted
             call = Call(step=counted + 1, counted=counted, round=finished, exchange=e)
-            answers = self.federation.visit(algorithm, call, down)
-            server, counted = receive(algorithm, g, server, answers.received, e), counted + 1
-        finished += 1
+            counted += 1
+            return self.federation.visit(algorithm, call, down).received
+
+        server, finished = one_round(exchanges, g, server, ask), finished + 1
         after = State(
             algorithm=algorithm,
             server=server,
@@ -87,7 +91,7 @@ class Plain(Driver):
             round=jnp.asarray(finished),
             counted=jnp.asarray(counted),
         )
-        eta, objective, optimality = step_of(algorithm), np.nan, np.nan
+        eta, objective, optimality = step_of(self.name, algorithm), np.nan, np.nan
         sound = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(server))
         due = finished % EVERY == 0 or finished >= self.settings.rounds
         if sound and due and not self.federation.away:  # a certificate needs everyone
@@ -102,18 +106,8 @@ class Plain(Driver):
         return after, Record(finished, objective, optimality, eta, True)
 
 
-def step_of(algorithm: Any) -> float:
-    return float(algorithm.eta if hasattr(algorithm, "eta") else algorithm.step)
-
-
-@partial(jax.jit, static_argnames="e")
-def broadcast(algorithm, g, server, e):
-    return algorithm.exchanges()[e].broadcast(g, server)
-
-
-@partial(jax.jit, static_argnames="e")
-def receive(algorithm, g, server, received, e):
-    return algorithm.exchanges()[e].server(g, server, received)
+def step_of(name: str, algorithm: Any) -> float:
+    return float(getattr(algorithm, "eta" if "eta" in fields(name) else "step"))
 
 
 @jax.jit

@@ -9,11 +9,11 @@ import pytest
 
 from proxfl.algorithms.fedda import FedDA
 from proxfl.data.mnist import Mnist, Pictures
+from proxfl.engine.result import Result
+from proxfl.engine.round import Run
 from proxfl.research.reproduce import fig3
 from proxfl.research.reproduce.fig3 import Case, Settings
 from proxfl.research.reproduce.fig3_figures import draw, draw_sparsity
-from proxfl.engine.result import Result
-from proxfl.rounds import Run
 
 SETTINGS = Settings(rounds=2, every=1, batch=2, clients=2, train=40, test=4)
 ONE = {"seeds": (0,), "taus": (1,), "thetas": (1e-4,)}

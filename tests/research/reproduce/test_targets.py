@@ -12,7 +12,7 @@ from proxfl.research.reproduce import ablation, bounds, claims, fig1, network, t
 @pytest.fixture
 def small(monkeypatch):
     """Figure 1 on two draws and few rounds: enough to draw and to judge, whatever the verdict."""
-    monkeypatch.setattr(fig1, "ROUNDS", {1: 200, 10: 100})
+    monkeypatch.setattr(fig1, "ROUNDS", {1: 40, 10: 20})
     monkeypatch.setattr(fig1, "curvature_at_end", lambda draw: 0.5)
 
 

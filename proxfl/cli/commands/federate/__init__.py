@@ -3,9 +3,10 @@
 import argparse
 import importlib
 
-from proxfl.tables import InputError
+from proxfl.cli.shared.arguments import add_commands
+from proxfl.errors import InputError
 
-# Action -> one line of help; proxfl.cli.federated.ACTION defines arguments(parser) and run(args).
+# Action -> one line of help; the module of that name defines arguments(parser) and main(args).
 ACTIONS = {
     "init": "server: write the folder of a federation, with its keys, for a chosen problem",
     "keys": "make the keys of a site, or certificates for more names of the server",
@@ -19,17 +20,17 @@ ACTIONS = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, line in ACTIONS.items():
-        action = actions.add_parser(name, help=line, description=line.capitalize() + ".")
-        module(name).arguments(action)
+    add_commands(parser, "action", ACTIONS, module)
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops.stopping import heed
+
+    heed()
     try:
-        return module(args.action).run(args) or 0
+        return module(args.action).main(args) or 0
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("flwr", "cryptography"):
+        if (error.name or "").partition(".")[0] not in ("flwr", "cryptography", "psutil"):
             raise
         raise InputError("this needs Flower; pip install 'proxfl[flower]'.") from None
     except RuntimeError as error:  # what a process that did not start said last
@@ -37,4 +38,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def module(action: str):
-    return importlib.import_module(f"proxfl.cli.federated.{action}")
+    return importlib.import_module(f"proxfl.cli.commands.federate.{action}")

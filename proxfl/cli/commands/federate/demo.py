@@ -6,13 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli.federated import init, join, serve
-from proxfl.cli.federated import run as running
-from proxfl.cli.federated.keeping import kept
+from proxfl.cli.commands.federate import init, join, serve
+from proxfl.cli.commands.federate import run as running
+from proxfl.cli.commands.federate.supervising import supervised
 from proxfl.console.table import show
-from proxfl.cli.commands.train import on_sigterm
-from proxfl.spec import Spec
 from proxfl.tables import InputError
+from proxfl.train.spec import Spec
 
 FEATURES, SEED = 12, 1
 PROBLEM: dict[str, Any] = {"target": "y", "loss": "logistic", "l1": 0.02, "tol": 1e-6}
@@ -26,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops.home import Home
 
     if args.sites < 1:
@@ -38,9 +37,7 @@ def run(args: argparse.Namespace) -> int:
     home = Home(folder / "federation")
     init.write(home.folder, "demo", [file.stem for file in files], Spec(**PROBLEM))
     say(f"{args.sites} sites, each with its own rows and its own process, in {args.out}.")
-    with on_sigterm():
-        code = deployed(home, files)
-    return code or compare(home.folder / "results", files)
+    return deployed(home, files) or compare(home.folder / "results", files)
 
 
 def say(text: str) -> None:
@@ -69,29 +66,30 @@ def write_data(folder: Path, sites: int) -> list[Path]:
 
 def deployed(home: Any, files: list[Path]) -> int:
     """Server, sites and a run; all processes end with it, however it ends."""
-    from proxfl.deploy import launch
+    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.keys import make_site_keys
+    from proxfl.deploy.ops.stopping import stoppable
     from proxfl.storage.files import write_text
 
     port = launch.free_port()
     for site in (file.stem for file in files):
         public = make_site_keys(home.site(site) / "keys", site).public
         write_text(home.public_keys / public.name, public.read_text())
-    keepers: list[Any] = []
-    with kept(keepers) as look:
-        keepers.append(serve.start(home, "127.0.0.1", port, secure=True))
+    supervisors: list[Any] = []
+    with stoppable(), supervised(supervisors) as look:
+        supervisors.append(serve.start(home, "127.0.0.1", port, secure=True))
         say(f"The server is up at 127.0.0.1:{port}, with TLS.")
         with ThreadPoolExecutor(len(files)) as pool:
 
             def enter(file: Path) -> None:
                 launch.register(home.server, home.public_keys / f"{file.stem}.pub", file.stem)
-                keepers.append(join.start(home, file.stem, file, f"127.0.0.1:{port}", True))
+                supervisors.append(join.start(home, file.stem, file, f"127.0.0.1:{port}", True))
 
             for entered in [pool.submit(enter, file) for file in files]:
                 entered.result()
-        say(f"{len(files)} sites have joined: a worker, a SuperNode and an executor each.")
+        say(f"{len(files)} sites have joined, each with a process of its own.")
         parser = argparse.ArgumentParser()
-        running.told(parser)
+        running.shared_arguments(parser)
         return running.carry_out(home, home.folder / "results", parser.parse_args([]), look)
 
 

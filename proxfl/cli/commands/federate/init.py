@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli import options
-from proxfl.spec import Spec, describe
+from proxfl.cli.shared import options
 from proxfl.tables import InputError
+from proxfl.train.spec import Spec, describe
 
 README = """# {name}
 
@@ -39,7 +39,7 @@ A federation of {count} sites ({sites}), made by `proxfl federate init`. The pro
 
 ## With Flower alone
 
-`app/` is a Flower app: `flwr run app` starts it, given a SuperLink and a worker at each site.
+`app/` is a Flower app: `flwr run app` starts it at any SuperLink that the sites have joined.
 """
 
 SCRIPT = """#!/bin/sh
@@ -67,7 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add(parser, without=("sites", "out"))
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     folder = args.folder.resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{args.folder}: the folder is not empty; choose another.")
@@ -91,16 +91,15 @@ def write(
 ) -> Any:
     """The folder of a federation, with the server's keys."""
     import proxfl
-    from proxfl.deploy.app import write_app
     from proxfl.deploy.ops.home import Home
     from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.protocol.plan import Plan
-    from proxfl.deploy.server.training import Order
+    from proxfl.deploy.server.training import RunOptions
+    from proxfl.deploy.transport.flower.app import write_app
     from proxfl.storage.files import write_text
-    from proxfl.train import plain
-    from proxfl.penalties import read_files
+    from proxfl.train.drivers import fixed as plain
 
-    spec = dataclasses.replace(read_files(spec), sites=(), out=None)
+    spec = spec.read_files().replace(sites=(), out=None)
     plan = Plan(name, tuple(sites), spec, tuple(features or ()))
     if plain.applies(spec):
         plain.refuse_method(spec)
@@ -108,8 +107,8 @@ def write(
     home.public_keys.mkdir(parents=True)
     keys = make_server_keys(home.server_keys, hosts or ())
     write_text(home.authority, keys.authority.read_text())
-    order = dataclasses.asdict(Order(folder=str(folder), out=str(home.results())))
-    write_app(home.app, name, {"drive": "proxfl.deploy.training:drive", **order})
+    given = RunOptions(folder=str(folder), out=str(home.results()))
+    write_app(home.app, name, dataclasses.asdict(given))
     for action, what in SCRIPTS.items():
         write_text(folder / f"{action}.sh", SCRIPT.format(what=what, action=action))
         (folder / f"{action}.sh").chmod(0o755)

@@ -3,11 +3,12 @@
 import argparse
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli.federated.keeping import until_stopped
 from proxfl.cli.commands.federate.keys import known
+from proxfl.cli.commands.federate.supervising import until_stopped
 from proxfl.tables import InputError
 
 
@@ -21,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help="if the server runs so: no TLS")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops.home import Home
     from proxfl.deploy.protocol.plan import read_plan, read_table
 
@@ -32,31 +33,49 @@ def run(args: argparse.Namespace) -> int:
     if ":" not in args.server:
         raise InputError(f"--server must be HOST:PORT, got {args.server!r}.")
     table = read_table(plan, args.data)
-    keeper = start(home, site, args.data.resolve(), args.server, not args.insecure)
-    print(f"Site {site} takes part in {plan.name} with {table.rows} rows, which stay here.")
-    print(f"Logs: {home.site(site)}. Stop it with Ctrl-C.", flush=True)
-    until_stopped(keeper)
+
+    def begun() -> None:
+        print(f"Site {site} takes part in {plan.name} with {table.rows} rows, which stay here.")
+        print(f"Logs: {home.site(site)}. Stop it with Ctrl-C.", flush=True)
+
+    command = (home, site, args.data.resolve(), args.server, not args.insecure)
+    code = until_stopped(lambda: start(*command), begun, speaker(home.site(site)))
     print(f"Site {site} is stopped.")
-    return 0
+    return code
+
+
+def speaker(folder: Path) -> Callable[[], None]:
+    """What prints how the site stands with the server, whenever that has changed."""
+    from proxfl.deploy.ops.home import SITE_STATUS, read_json
+
+    last = ""
+
+    def speak() -> None:
+        nonlocal last
+        sentence = read_json(folder / SITE_STATUS, "")["sentence"]
+        if sentence != last:
+            print(sentence, flush=True)
+        last = sentence
+
+    return speak
 
 
 def start(home: Any, site: str, data: Path, server: str, secure: bool) -> Any:
-    """Worker, SuperNode and executor of a site; with TLS its key is made if it has none."""
-    from proxfl.deploy import launch
+    """The process of a site; with TLS its key is made if it has none."""
+    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.keys import make_site_keys
     from proxfl.deploy.ops.permissions import lock, private_folder
 
-    folder, authority, key = private_folder(home.site(site)), None, None
+    folder = private_folder(home.site(site))
     lock(folder, "join.lock")  # until this process ends
+    command = [sys.executable, "-m", "proxfl.deploy.site", str(folder), "--plan", str(home.folder)]
+    command += ["--site", site, "--data", str(data), "--server", server]
     if secure:
-        authority = home.authority
-        if not authority.exists():
-            raise InputError(f"{authority}: there is no such file; copy it from the server.")
+        if not home.authority.exists():
+            raise InputError(f"{home.authority}: there is no such file; copy it from the server.")
         fresh = not (folder / "keys").exists()
         keys = make_site_keys(folder / "keys", site)
-        key = keys.private
+        command += ["--authority", str(home.authority), "--key", str(keys.private)]
         if fresh:
             print(f"A key was made; give {keys.public} to the server, for its folder sites/.")
-    worker = [sys.executable, "-m", "proxfl.deploy.site", str(folder), "--plan", str(home.folder)]
-    worker += ["--site", site, "--data", str(data)]
-    return launch.join(folder, site, server, worker, authority, key)
+    return launch.join(folder, command)

@@ -14,7 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops.home import Home
     from proxfl.deploy.ops.keys import make_server_keys, make_site_keys
     from proxfl.deploy.protocol.plan import read_plan

@@ -5,18 +5,18 @@ import contextlib
 import sys
 from pathlib import Path
 
-from proxfl.cli.federated import run as running
+from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.train import conclude
 from proxfl.tables import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
-    running.told(parser)
+    running.shared_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    from proxfl.deploy import launch
+def main(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.home import Home
     from proxfl.train.folder import CHECKPOINT, MODEL
 
@@ -32,4 +32,4 @@ def run(args: argparse.Namespace) -> int:
     if status["state"] == "killed":
         with contextlib.suppress(RuntimeError):  # Flower may know already, or know nothing of it
             launch.stop_run(home.server, status["run"])
-    return running.carry_out(home, out, args, before=status["order"])
+    return running.carry_out(home, out, args, before=status["options"])

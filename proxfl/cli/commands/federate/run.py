@@ -10,11 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from proxfl.cli import options
 from proxfl.cli.commands.federate.watching import follow
-from proxfl.cli.commands.train import conclude, on_sigterm
-from proxfl.spec import FIELDS, canonical
+from proxfl.cli.commands.train import conclude
+from proxfl.cli.shared import options
 from proxfl.tables import InputError
+from proxfl.train.spec import Spec
 
 LOOSE = ("rounds", "tol")
 PATIENCE = {
@@ -27,19 +27,19 @@ PATIENCE = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
     parser.add_argument("--out", type=Path, help="the folder for the results (default: in DIR)")
-    told(parser)
+    shared_arguments(parser)
 
 
-def told(parser: argparse.ArgumentParser) -> None:
-    """What a run and its resumption may both be told."""
+def shared_arguments(parser: argparse.ArgumentParser) -> None:
+    """What a run and its resumption may both be given."""
     for name in LOOSE:
-        options.add_one(parser, FIELDS[name])
+        options.add_one(parser, Spec.table()[name])
     for name, (kind, line) in PATIENCE.items():
         parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, help=line)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops.home import Home
 
     home = Home(args.folder.resolve())
@@ -79,16 +79,17 @@ def carry_out(
     meanwhile: Callable[[], None] = lambda: None,
     before: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Submit a run, follow it, and show what it came to; `before` is what it was told earlier."""
-    from proxfl.deploy import launch
+    """Submit a run, follow it, and show what it came to; `before` is what it was given earlier."""
+    from proxfl.deploy.ops import launch, stopping
 
-    with on_sigterm():
-        number = submit(home, order_of(home, out, args, before))
+    with stopping.stoppable():
+        number = submit(home, options_of(home, out, args, before))
         print(f"Run {number} is started. Ctrl-C stops it; nothing is lost.", file=sys.stderr)
         try:
             ended = follow(home, number, meanwhile)
-        except KeyboardInterrupt:
-            with contextlib.suppress(RuntimeError):
+        except stopping.Stopped:
+            stopping.requested.clear()  # this one was heard; another cuts the farewell short
+            with contextlib.suppress(RuntimeError, stopping.Stopped):
                 launch.stop_run(home.server, number)
             print(f"Interrupted; go on with: {resumption(home)}", file=sys.stderr)
             return 130
@@ -100,33 +101,33 @@ def carry_out(
     return ended["code"]
 
 
-def order_of(
+def options_of(
     home: Any, out: Path, args: argparse.Namespace, before: Mapping[str, Any] = MappingProxyType({})
 ) -> Any:
-    from proxfl.deploy.server.training import Order
+    from proxfl.deploy.server.training import RunOptions
 
     found = options.given(args)
-    given = {key: canonical(key, found[key]) for key in LOOSE if key in found}
+    given = {key: Spec.table()[key].read(found[key]) for key in LOOSE if key in found}
     patience = {name: getattr(args, name) for name in PATIENCE if name in args}
     command = before.get("command", f"proxfl federate run {shlex.quote(str(home.folder))}")
     where = {"folder": str(home.folder), "out": str(out), "secure": running(home)["secure"]}
-    told = {"command": f"{command} {options.spelt(given | patience)}".strip()}
-    return Order(**{**before, **given, **patience, **where, **told})
+    words = {"command": f"{command} {options.spelt(given | patience)}".strip()}
+    return RunOptions(**{**before, **given, **patience, **where, **words})
 
 
-def submit(home: Any, order: Any) -> str:
-    from proxfl.deploy import launch
+def submit(home: Any, given: Any) -> str:
+    from proxfl.deploy.ops import launch
     from proxfl.deploy.protocol.plan import read_plan
     from proxfl.deploy.server.training import refuse_quorum
 
     plan = read_plan(home.folder)
-    refuse_quorum(order.spec(plan), len(plan.sites), order.quorum)
+    refuse_quorum(given.spec(plan), len(plan.sites), given.quorum)
     lacking = [site for site in plan.sites if not (home.public_keys / f"{site}.pub").exists()]
-    if order.secure and lacking:
+    if given.secure and lacking:
         raise InputError(
             f"The key of site {lacking[0]} is not in {home.public_keys}; ask the site for it."
         )
-    return launch.submit(home.server, home.app, order.__dict__)
+    return launch.submit(home.server, home.app, given.__dict__)
 
 
 def running(home: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli.federated.keeping import until_stopped
+from proxfl.cli.commands.federate.supervising import until_stopped
 
 PORT = 9092
 
@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops.home import Home
     from proxfl.deploy.protocol.plan import read_plan
 
@@ -31,22 +31,25 @@ def run(args: argparse.Namespace) -> int:
     home = Home(args.folder.resolve())
     plan = read_plan(home.folder)
     host = args.host or ("127.0.0.1" if args.insecure else "0.0.0.0")
-    keeper = start(home, host, args.port, not args.insecure)
-    print(f"The server of {plan.name} is up; sites come in at {host}:{args.port}.")
-    if args.insecure:
-        print("Without TLS and keys: use this on a network where you trust everyone.")
-    else:
-        print(f"Sites are let in by their keys, NAME.pub, in {home.public_keys}.")
-    print(f"Logs: {home.server}. Stop it with Ctrl-C.", flush=True)
-    register = (lambda: None) if args.insecure else registrar(home, plan.sites)
-    until_stopped(keeper, register)
+    secure = not args.insecure
+
+    def begun() -> None:
+        print(f"The server of {plan.name} is up; sites come in at {host}:{args.port}.")
+        if secure:
+            print(f"Sites are let in by their keys, NAME.pub, in {home.public_keys}.")
+        else:
+            print("Without TLS and keys: use this on a network where you trust everyone.")
+        print(f"Logs: {home.server}. Stop it with Ctrl-C.", flush=True)
+
+    register = registrar(home, plan.sites) if secure else lambda: None
+    code = until_stopped(lambda: start(home, host, args.port, secure), begun, register)
     print("The server is stopped.")
-    return 0
+    return code
 
 
 def start(home: Any, host: str, port: int, secure: bool) -> Any:
     """SuperLink and gate, and a note where they are."""
-    from proxfl.deploy import launch
+    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.home import write_json
     from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.ops.permissions import lock, private_folder
@@ -54,15 +57,15 @@ def start(home: Any, host: str, port: int, secure: bool) -> Any:
     lock(private_folder(home.server), "serve.lock")  # until this process ends
     keys = make_server_keys(home.server_keys) if secure else None
     inner = launch.free_port()
-    keeper = launch.serve(home.server, host, port, keys, inner)
+    supervisor = launch.serve(home.server, host, port, keys, inner)
     inside = {"inside": f"127.0.0.1:{inner}", "secure": secure, "pid": os.getpid()}
     write_json(home.address, {"sites": f"{host}:{port}", **inside})
-    return keeper
+    return supervisor
 
 
 def registrar(home: Any, sites: tuple[str, ...]) -> Callable[[], None]:
     """What lets in the sites whose keys have come since it was last called."""
-    from proxfl.deploy import launch
+    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.home import write_json
 
     known = registered(home)

@@ -14,11 +14,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
 
 
-def run(args: argparse.Namespace) -> int:
-    from proxfl.deploy import launch
+def main(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.home import Home, read_json
-    from proxfl.deploy.protocol.plan import read_plan
     from proxfl.deploy.ops.services import runs
+    from proxfl.deploy.protocol.plan import read_plan
 
     home = Home(args.folder.resolve())
     plan = read_plan(home.folder)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from proxfl.train.saved import size
+from proxfl.console.words import size
 
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 10.0  # a log is not a terminal
@@ -16,6 +16,7 @@ def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, A
     """Wait for a run to end, and show how it goes; gives its last status."""
     from proxfl.deploy.ops.home import read_json
     from proxfl.deploy.ops.services import runs
+    from proxfl.deploy.ops.stopping import pause
 
     line, begun = Line(), time.monotonic()
     while True:
@@ -24,7 +25,7 @@ def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, A
         if status.get("run") != run:
             if time.monotonic() - begun > START_SECONDS:
                 return lost(home, "was not started by Flower")
-            time.sleep(LOOK_SECONDS)
+            pause(LOOK_SECONDS)
             continue
         if status["state"] in ("finished", "stopped"):
             line.end()
@@ -33,7 +34,7 @@ def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, A
             line.end()
             return lost(home, "ended")
         line.show(sentence(status))
-        time.sleep(LOOK_SECONDS)
+        pause(LOOK_SECONDS)
 
 
 def lost(home: Any, what: str) -> dict[str, Any]:

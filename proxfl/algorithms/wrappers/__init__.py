@@ -1,0 +1,1 @@
+"""Methods made from another: accelerated, compressed, private, or telling their loss."""

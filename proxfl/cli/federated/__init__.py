@@ -1,1 +1,0 @@
-"""The actions of `proxfl federate`, one per file."""

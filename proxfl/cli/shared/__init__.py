@@ -1,0 +1,1 @@
+"""What several commands share: options, arguments, results on a terminal."""

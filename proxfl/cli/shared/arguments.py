@@ -1,0 +1,53 @@
+"""What the parsers of commands share: when they are filled, and kinds of arguments."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class LazyParser(argparse.ArgumentParser):
+    """Learns its arguments when it is first used, so that no command waits for those of others."""
+
+    fill: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def filled(self) -> "LazyParser":
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
+        return self
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        self.filled()
+        return super().parse_known_args(args, namespace)
+
+
+def add_commands(
+    parser: argparse.ArgumentParser,
+    kind: str,
+    lines: Mapping[str, str],
+    module: Callable[[str], Any],
+) -> None:
+    """One parser for each command, from its line of help and the `arguments` of its module."""
+    commands = parser.add_subparsers(
+        dest=kind, metavar=kind.upper(), required=True, parser_class=LazyParser
+    )
+    for name, line in lines.items():
+        command = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+        command.fill = lambda parser, name=name: module(name).arguments(parser)
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"needs a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def folder(text: str) -> Path:
+    """A folder to write to, there already or not."""
+    path = Path(text)
+    taken = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
+    if taken is not None:
+        raise argparse.ArgumentTypeError(f"{taken} is a file; name a folder")
+    return path

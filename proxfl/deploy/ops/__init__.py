@@ -1,0 +1,1 @@
+"""Keys, processes, files and doors: what keeps a deployment running."""

@@ -1,0 +1,1 @@
+"""The server's program: a training run over real sites."""

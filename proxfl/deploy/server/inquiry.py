@@ -1,0 +1,202 @@
+"""One question to each of some sites: ask, wait, check, ask again.
+
+The policy of retries, quorum and deadlines, over any transport. A question may be sent again at
+will, since sites are idempotent: a repeated question gets the first answer, byte for byte.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Set
+from typing import Any, NamedTuple
+
+from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.wire import BadMessage, Frame, Header, Transient, step_number
+from proxfl.deploy.server.ledger import Ledger
+from proxfl.deploy.transport.transport import Arrival, Transport
+
+LOOKS_APART = 5  # polls for replies between two looks who is there
+SAME_FAULTS = 3  # a site that fails this often in the same words will go on doing so
+
+
+class TooFewSites(RuntimeError):
+    """The run cannot go on now; its state is intact."""
+
+
+class Patience(NamedTuple):
+    """How long to wait for whom, in seconds.
+
+    With `quorum` sites in, the others are waited for until `wait` is over, and not at all if the
+    last inquiry went on without them and they are still gone. Below the quorum, the wait is
+    until `deadline`. None is everyone; a method that needs everyone gets everyone or none. A site
+    that is there and silent is asked again after `silence`, and then after twice that each time.
+    """
+
+    quorum: int | None = None
+    wait: float = 120.0
+    deadline: float = 600.0
+    silence: float = 60.0
+    poll: float = 0.2
+    pause: float = 2.0  # before asking a site again that could not answer
+
+
+class Request(NamedTuple):
+    """What one site is asked: as bytes, how many of them are payload, and what to call it."""
+
+    header: Header
+    frame: bytes
+    payload: int
+    kind: str
+
+
+class Asked(NamedTuple):
+    """In which of its lives a site was asked, and when it is to be asked again."""
+
+    life: str
+    again: float
+
+
+class Diverged(NamedTuple):
+    """A site's answer whose numbers overflowed; the site keeps nothing of it."""
+
+    reason: str
+
+
+class Attendance:
+    """Who is there, with the token of their life, and whom the last inquiry went on without."""
+
+    def __init__(self):
+        self.present: Mapping[str, str] = {}
+        self.away: set[str] = set()
+
+
+class Inquiry:
+    """One question to each of some sites; `read` makes of a reply of the right `kind` what it is.
+
+    `everyone` says that no quorum will do.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        attendance: Attendance,
+        ledger: Ledger,
+        patience: Patience,
+        requests: dict[str, Request],
+        kind: int,
+        read: Callable[[Frame], Any],
+        everyone: bool,
+    ):
+        self.transport, self.attendance = transport, attendance
+        self.ledger, self.patience = ledger, patience
+        self.requests, self.kind, self.read = requests, kind, read
+        wanted = patience.quorum or len(requests)
+        self.quorum = len(requests) if everyone else min(wanted, len(requests))
+        self.step = step_number(next(iter(requests.values())).header.step)
+        self.asked: dict[str, Asked] = {}
+        self.times_asked: Counter[str] = Counter()
+        self.sendings: dict[str, str] = {}  # by name, the site it went to
+        self.answers: dict[str, Any] = {}
+        self.faults: Counter[tuple[str, str]] = Counter()
+        self.not_before: dict[str, float] = {}
+        self.next_look = 0.0
+
+    def run(self) -> dict[str, Any]:
+        """What was read of each site's reply, by site; raises TooFewSites."""
+        begun = self.transport.now()
+        self.next_look = begun
+        while True:
+            self.look_who_is_there()
+            self.post()
+            for arrival in self.transport.receive(self.patience.poll):
+                self.take(arrival)
+            waited, missing = self.transport.now() - begun, self.requests.keys() - self.answers
+            late = waited > self.patience.wait or all(map(self.hopeless, missing))
+            if not missing or (len(self.answers) >= self.quorum and late):
+                self.note_absence(missing)
+                self.transport.forget()
+                return self.answers
+            able = len(self.answers) + len(missing - self.stuck())
+            if waited > self.patience.deadline or able < self.quorum:
+                self.transport.forget()
+                raise TooFewSites(self.explain(sorted(missing), waited))
+
+    def look_who_is_there(self) -> None:
+        """Less often than for replies: sites come and go more seldom."""
+        now = self.transport.now()
+        if now >= self.next_look:
+            self.next_look = now + LOOKS_APART * self.patience.poll
+            self.attendance.present = self.transport.present()
+
+    def post(self) -> None:
+        """Ask every present site that was not asked in its present life, or has been silent."""
+        now = self.transport.now()
+        for site, request in self.requests.items():
+            life, asked = self.attendance.present.get(site), self.asked.get(site)
+            if life is None or site in self.answers or now < self.not_before.get(site, now):
+                continue
+            if asked is not None and asked.life == life and now < asked.again:
+                continue
+            if asked is not None:
+                why = "It is silent" if asked.life == life else "It restarted"
+                self.ledger.fault(self.step, site, f"{why}; asking it again.")
+            sending = self.transport.send(site, request.frame)
+            if sending is not None:
+                silence = self.patience.silence * 2 ** self.times_asked[site]
+                self.asked[site] = Asked(life, now + silence)
+                self.times_asked[site] += 1
+                self.sendings[sending.name] = site
+                sizes = (request.payload, len(request.frame), sending.size)
+                self.ledger.enter("down", site, request.kind, *sizes)
+
+    def take(self, arrival: Arrival) -> None:
+        """An answer to any sending of this inquiry will do; those of others come too late."""
+        site = self.sendings.get(arrival.sending)
+        if not arrival.sending:
+            self.ledger.fault(self.step, arrival.sender, str(arrival.content))
+        elif site is not None and site not in self.answers:
+            try:
+                self.answers[site] = self.answer_in(arrival, site)
+            except BadMessage as error:
+                if not isinstance(error, Transient):
+                    self.faults[site, str(error)] += 1
+                self.ledger.fault(self.step, site, str(error))
+                self.asked.pop(site, None)
+                self.not_before[site] = self.transport.now() + self.patience.pause
+
+    def answer_in(self, arrival: Arrival, site: str) -> Any:
+        if isinstance(arrival.content, BadMessage):
+            raise arrival.content
+        frame, request = wire.decode_reply(arrival.content, self.kind), self.requests[site]
+        wire.same_place(request.header, frame.header, f"Site {site}")
+        diverged = frame.header.kind == wire.DIVERGED
+        answer = Diverged(wire.reason_in(frame)) if diverged else self.read(frame)
+        payload = wire.payload_bytes(frame.payload) + wire.payload_bytes(frame.settings)
+        sizes = (payload, len(arrival.content), arrival.size)
+        self.ledger.enter("up", site, request.kind, *sizes)
+        if diverged:
+            self.ledger.fault(self.step, site, answer.reason)
+        return answer
+
+    def note_absence(self, missing: Set[str]) -> None:
+        away = self.attendance.away
+        for site in sorted(missing - away):
+            self.ledger.fault(self.step, site, "It did not answer; going on without it.")
+        for site in sorted((away & self.requests.keys()) - missing):
+            self.ledger.fault(self.step, site, "It is back.")
+        self.attendance.away = (away - self.requests.keys()) | missing
+
+    def stuck(self) -> set[str]:
+        """The sites that keep failing in the same words."""
+        return {site for (site, _), times in self.faults.items() if times >= SAME_FAULTS}
+
+    def hopeless(self, site: str) -> bool:
+        gone = site not in self.attendance.present or site in self.not_before
+        return site in self.stuck() or (site in self.attendance.away and gone)
+
+    def explain(self, missing: list[str], waited: float) -> str:
+        last = {site: words for site, words in self.faults}
+        there = lambda site: "connected" if site in self.attendance.present else "not connected"
+        reasons = "; ".join(f"{site} ({last.get(site) or there(site)})" for site in missing)
+        return (
+            f"Only {len(self.answers)} sites answered within {waited:.0f} s where {self.quorum} "
+            f"are needed. Missing: {reasons}. Nothing is lost: mend that and resume."
+        )

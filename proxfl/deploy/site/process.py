@@ -1,0 +1,48 @@
+"""The process of a site: data loaded, code compiled, answering one message at a time."""
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from proxfl.deploy.ops.home import SITE_STATUS, write_json
+from proxfl.deploy.ops.permissions import lock, private_folder
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.site.worker import Worker
+
+log = logging.getLogger("proxfl.deploy")
+
+STARTING = "It is starting."
+
+
+def serve(worker: Worker, server: str, authority: Path | None, key: Path | None) -> None:
+    """Answer the server's messages out of the worker's folder, until SIGTERM."""
+    from proxfl.deploy.transport.flower.site import Server, attend
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Flower raises it to end a process it refuses
+    handle = lock(private_folder(worker.folder))  # held until the end: closing it frees the folder
+    say = spoken(worker.folder)
+    say(STARTING)
+    with suppress(BadMessage):  # it has not agreed to anything yet
+        worker.warm_up()
+    attend(Server(server, authority, key), worker.folder, worker.answer, stop, say)
+    os.close(handle)
+
+
+def spoken(folder: Path) -> Callable[[str], None]:
+    """What puts a sentence into the site's status, if it is another than before."""
+    last = ""
+
+    def say(sentence: str) -> None:
+        nonlocal last
+        if sentence != last:
+            log.info(sentence)
+            write_json(folder / SITE_STATUS, {"pid": os.getpid(), "sentence": sentence})
+        last = sentence
+
+    return say

@@ -1,0 +1,75 @@
+"""The Flower app of an experiment: a folder that `flwr run` takes. All code is in the package."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+import proxfl
+from proxfl.deploy.ops.home import Home
+from proxfl.deploy.ops.keys import public_keys
+from proxfl.deploy.protocol.plan import read_plan
+from proxfl.deploy.server.training import RunOptions, carry_out
+from proxfl.deploy.transport.flower.server import FlowerTransport
+from proxfl.storage.files import write_text
+
+README = """# {name}
+
+A federated experiment of ProxFL. `proxfl federate run` runs this folder; so does `flwr run`, given
+a SuperLink. Sites take part with `proxfl federate join`.
+"""
+COMPONENTS = f"{__name__}:server", f"{__name__}:site"
+
+
+def write_app(
+    folder: Path, name: str, config: Mapping[str, Any], components: tuple[str, str] = COMPONENTS
+) -> None:
+    """Write the app; a run may override the keys of `config`."""
+    version = proxfl.__version__
+    project = {
+        "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
+        "project": {
+            "name": name,
+            "version": version,
+            "description": "A federated experiment of ProxFL.",
+            "license": "Apache-2.0",
+            "dependencies": [f"proxfl[flower]=={version}"],
+        },
+        "tool": {
+            "hatch": {"build": {"targets": {"wheel": {"packages": ["."]}}}},
+            "flwr": {
+                "app": {
+                    "publisher": "proxfl",
+                    "components": dict(zip(("serverapp", "clientapp"), components, strict=True)),
+                    "config": dict(config),
+                }
+            },
+        },
+    }
+    write_text(folder / "pyproject.toml", tomli_w.dumps(project))
+    write_text(folder / "README.md", README.format(name=name))
+
+
+def server_app(main: Callable[[Grid, Context], None]) -> ServerApp:
+    """A ServerApp that runs `main`."""
+    app = ServerApp()
+    app.main()(main)
+    return app
+
+
+def train(grid: Grid, context: Context) -> None:
+    """The run that its configuration describes."""
+    options = RunOptions.of(context.run_config)
+    home = Home(Path(options.folder))
+    plan = read_plan(home.folder)
+    keys = public_keys(home.public_keys) if options.secure else None
+    transport = FlowerTransport(grid, plan.id, plan.sites, keys)
+    carry_out(plan, options, transport, str(context.run_id))
+
+
+server = server_app(train)
+site = ClientApp()  # Flower asks for one; sites open no app and answer by themselves

@@ -1,0 +1,74 @@
+"""Every name of Flower that it does not promise to keep, and two of its habits undone.
+
+Whatever is outside flwr.app, flwr.serverapp and flwr.clientapp may move with any version; when it
+does, this module says which name did, and the rest of this folder is what to adapt.
+"""
+
+import functools
+import importlib
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+NAMES = {
+    "http_request_response": "flwr.supernode.fleet_http_connection",
+    "FleetHttpClient": "flwr.supernode.fleet_http_client",
+    "NodeAuthHttpInterceptor": "flwr.supernode.node_auth_http_interceptor",
+    "RuntimeVersionHttpInterceptor": "flwr.supercore.interceptors",
+    "DeactivateNodeRequest": "flwr.proto.fleet_pb2",
+    "PullMessagesResponse": "flwr.proto.fleet_pb2",
+    "NodeInfo": "flwr.proto.node_pb2",
+    "RunNotRunningException": "flwr.supercore.run",
+    "get_all_nested_objects": "flwr.supercore.inflatable.inflatable_object",
+    "get_object_tree": "flwr.supercore.inflatable.inflatable_object",
+    "iterate_object_tree": "flwr.supercore.inflatable.inflatable_object",
+    "inflate_object_from_contents": "flwr.supercore.inflatable.inflatable_utils",
+    "pull_objects": "flwr.supercore.inflatable.inflatable_utils",
+}
+REPLACED = {
+    "flwr_exit": "flwr.supernode.fleet_http_connection",
+    "pull_objects": "flwr.superlink.grid.http_grid",
+}
+FIRST_PAUSE, LONGEST_PAUSE, GIVE_UP = 0.02, 0.2, 60.0
+
+
+def found(name: str, module: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        raise ImportError(
+            f"Flower {version('flwr')} moved {name}, which was in {module}; adapt "
+            "proxfl/deploy/transport/flower, or install the version that proxfl[flower] asks for."
+        ) from None
+
+
+def replace(name: str, value: Any) -> None:
+    module = REPLACED[name]
+    found(name, module)
+    setattr(importlib.import_module(module), name, value)
+
+
+def refuse(code: int, message: str = "", **_: Any) -> NoReturn:
+    """A connection that cannot be opened is an error to its caller, not the end of the process."""
+    raise ConnectionError(message)
+
+
+(
+    http_request_response,
+    FleetHttpClient,
+    NodeAuthHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    DeactivateNodeRequest,
+    PullMessagesResponse,
+    NodeInfo,
+    RunNotRunningException,
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+    inflate_object_from_contents,
+    pull_objects,
+) = (found(name, module) for name, module in NAMES.items())
+
+# A message is announced before its parts are there; Flower then waits for a second or more.
+soon = functools.partial(
+    pull_objects, initial_backoff=FIRST_PAUSE, backoff_cap=LONGEST_PAUSE, max_time=GIVE_UP
+)

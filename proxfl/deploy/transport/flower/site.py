@@ -1,0 +1,186 @@
+"""The site's side of Flower: one loop around its connection, in the process that has the data.
+
+Flower's own SuperNode starts a process for every message and runs code that the server sends. This
+loop does neither: the app of a run stays unopened, and every message goes to `answer`. A question
+for messages is held back by the gate until there is one, so the loop waits inside it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+from cryptography.hazmat.primitives import serialization
+from flwr.app import Message
+
+from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.transport.flower.envelope import unwrap, wrap
+from proxfl.deploy.transport.flower.private_names import (
+    DeactivateNodeRequest,
+    FleetHttpClient,
+    NodeAuthHttpInterceptor,
+    RunNotRunningException,
+    RuntimeVersionHttpInterceptor,
+    get_all_nested_objects,
+    get_object_tree,
+    http_request_response,
+    inflate_object_from_contents,
+    iterate_object_tree,
+    refuse,
+    replace,
+    soon,
+)
+from proxfl.storage.files import write_text
+
+log = logging.getLogger("proxfl.deploy")
+
+PAUSE = 1.0  # before another try to reach the server
+RETRY_SECONDS = 3.0  # for which Flower itself tries again
+EMPTY_PAUSE = 0.1  # after an answer without a message, which the gate has held back already
+RENEW_SECONDS = 600.0  # without a message, after which to connect anew: Flower's heartbeat may die
+NODE = "node"  # the file with the number Flower gave this site
+
+CONNECTED = "It is connected to the server."
+NO_SERVER = "The server does not answer; it tries again."
+NOT_LET_IN = "It waits for the server to let it in; does the server have this site's public key?"
+UNKNOWN_SERVER = "The server's certificate is not one that ca.pem vouches for; it tries again."
+
+replace("flwr_exit", refuse)
+
+
+class Server(NamedTuple):
+    """Where the server is and how server and site know each other; in the clear both are None."""
+
+    address: str
+    authority: Path | None
+    key: Path | None
+
+    def trust(self) -> tuple[str, bool, bytes | None]:
+        known = None if self.authority is None else self.authority.read_bytes()
+        return self.address, known is None, known
+
+    def keys(self) -> Any:
+        if self.key is None:
+            return None
+        private: Any = serialization.load_ssh_private_key(self.key.read_bytes(), None)
+        return private, private.public_key()
+
+
+class Connection(NamedTuple):
+    """What Flower's connection gives, in its order."""
+
+    node: int
+    receive: Callable[[], tuple[Message, Any] | None]
+    send: Callable[[Message, Any, float], tuple[set[str], str]]
+    get_run: Any
+    get_fab: Any
+    pull_object: Callable[[int, str], bytes]
+    push_object: Callable[[int, str, str, bytes], None]
+    confirm: Callable[[int, str], None]
+
+
+def attend(
+    server: Server,
+    folder: Path,
+    answer: Callable[[bytes], bytes],
+    stop: threading.Event,
+    say: Callable[[str], None],
+) -> None:
+    """Answer the server's messages until told to stop, connecting again whenever that is needed."""
+    options: Any = (*server.trust(), server.keys())
+    while not stop.is_set():
+        try:
+            with http_request_response(*options, max_wait_time=RETRY_SECONDS) as opened:
+                connection = Connection(*opened)
+                write_text(folder / NODE, str(connection.node))
+                say(CONNECTED)
+                serve(connection, answer, stop, say)
+        except ConnectionError as error:
+            say(reason(error.__context__))
+            if reason(error.__context__) == NOT_LET_IN:
+                end_past_life(server, folder)
+        stop.wait(PAUSE)
+
+
+def reason(error: BaseException | None) -> str:
+    """Why there is no connection, for the people at the site."""
+    if isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500:
+        return NOT_LET_IN
+    return UNKNOWN_SERVER if "certificate" in str(error).lower() else NO_SERVER
+
+
+def end_past_life(server: Server, folder: Path) -> None:
+    """Tell the server that the process before this one, which was killed, is not there any more.
+
+    Otherwise Flower takes the site to be connected for another minute, and refuses it that long.
+    """
+    keys = server.keys()
+    if keys is None or not (folder / NODE).exists():
+        return
+    interceptors = [
+        RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+        NodeAuthHttpInterceptor(*keys),
+    ]
+    try:
+        with FleetHttpClient.from_server_address(
+            *server.trust(), interceptors=interceptors
+        ) as client:
+            node = int((folder / NODE).read_text())
+            client.DeactivateNode(DeactivateNodeRequest(node_id=node))
+    except (httpx.HTTPError, ValueError) as error:
+        log.info("No past life to end: %s", error)
+
+
+def serve(
+    connection: Connection,
+    answer: Callable[[bytes], bytes],
+    stop: threading.Event,
+    say: Callable[[str], None],
+) -> None:
+    """Answer message after message; a server that is away for a while is waited for."""
+    last = time.monotonic()
+    while not stop.is_set() and time.monotonic() - last < RENEW_SECONDS:
+        try:
+            came = connection.receive()
+            say(CONNECTED)
+            if came is None:
+                stop.wait(EMPTY_PAUSE)
+            else:
+                reply_to(connection, *came, answer)
+                last = time.monotonic()
+        except RunNotRunningException:
+            log.info("A message of a run that has ended is left unanswered.")
+        except (httpx.HTTPError, OSError) as error:
+            if isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500:
+                raise  # it does not know us any more
+            say(NO_SERVER)
+            stop.wait(PAUSE)
+
+
+def reply_to(
+    connection: Connection, announced: Message, tree: Any, answer: Callable[[bytes], bytes]
+) -> None:
+    """One message in, one out."""
+    run, begun = announced.metadata.run_id, time.monotonic()
+    parts = [part.object_id for part in iterate_object_tree(tree)]
+    contents = soon(parts, pull_object_fn=lambda part: connection.pull_object(run, part))
+    message: Any = inflate_object_from_contents(tree.object_id, contents)
+    message.metadata.__dict__["_message_id"] = tree.object_id
+    connection.confirm(run, tree.object_id)
+    reply = Message(wrap(answered(message, answer)), reply_to=message)
+    reply.metadata.__dict__["_message_id"] = reply.object_id
+    wanted, session = connection.send(reply, get_object_tree(reply), time.monotonic() - begun)
+    for name, part in get_all_nested_objects(reply).items():
+        if name in wanted:
+            connection.push_object(run, session, name, part.deflate())
+
+
+def answered(message: Message, answer: Callable[[bytes], bytes]) -> bytes:
+    try:
+        return answer(unwrap(message))
+    except BadMessage as error:
+        return wire.refusal(wire.brief(b""), str(error))

@@ -1,0 +1,1 @@
+"""A federation in one process: a client's visit, a round, a simulation, and what is measured."""

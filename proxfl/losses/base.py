@@ -1,0 +1,98 @@
+"""What a loss is.
+
+A loss is part of the program: a frozen, hashable object without arrays, so that equal losses share
+one compilation; an `Autodiff` equals another if both hold the very same function.
+
+Rows come with weights, and those of weight zero are padding: copies of a real row, which must not
+count. In a linear model they add exactly nothing, however large their features; in a loss of rows
+their losses and derivatives must be finite; a loss of a site must leave them out by itself.
+"""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+from jaxtyping import Array, Float
+
+from proxfl.points import Point, Scalar, Tree
+
+
+class Loss(abc.ABC):
+    """A number for a site's rows, each of which counts with its weight, and its gradient."""
+
+    # The largest absolute second derivative of a row's loss in its scores, infinite if not known,
+    # and whether the loss is known to be convex in them.
+    curvature: ClassVar[float]
+    convex: ClassVar[bool]
+
+    @abc.abstractmethod
+    def total(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Scalar: ...
+
+    @abc.abstractmethod
+    def gradient(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Point: ...
+
+    @abc.abstractmethod
+    def complaint(self, x: Point, examples: Any) -> str | None:
+        """A sentence on what is wrong with examples [clients, rows, ...]; None if nothing is."""
+
+
+class RowLoss(Loss):
+    """One number per row, whatever the other rows are; a site's loss is their weighted sum."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Point, batch: Any) -> Float[Array, " rows"]: ...
+
+    def total(self, x, batch, weights):
+        return weights @ self(x, batch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Autodiff(RowLoss):
+    """Any function from parameters (of a `Tree`, the pytree inside) and a batch to row losses."""
+
+    fn: Callable[[Any, Any], Float[Array, " rows"]]
+    curvature = math.inf
+    convex = False
+
+    def __call__(self, x, batch):
+        return self.fn(params_of(x), batch)
+
+    def gradient(self, x, batch, weights):
+        return jax.grad(self.total)(x, batch, weights)
+
+    def complaint(self, x, examples):
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class SiteLoss(Loss):
+    """A function of parameters, batch and weights that may couple a site's rows, such as Cox's.
+
+    The weights sum to one. Rows of weight zero are padding, which the function must leave out of
+    every sum and comparison between rows.
+    """
+
+    fn: Callable[[Any, Any, Float[Array, " rows"]], Scalar]
+    curvature = math.inf
+    convex = False
+
+    def total(self, x, batch, weights):
+        return self.fn(params_of(x), batch, weights)
+
+    def gradient(self, x, batch, weights):
+        return jax.grad(self.total)(x, batch, weights)
+
+    def complaint(self, x, examples):
+        return None
+
+
+def as_loss(loss: Any) -> Loss:
+    """A loss as it is; any other function is one of rows."""
+    return loss if isinstance(loss, Loss) else Autodiff(loss)
+
+
+def params_of(x: Point) -> Any:
+    return x.params if isinstance(x, Tree) else x

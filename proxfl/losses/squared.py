@@ -1,0 +1,33 @@
+"""The squared loss."""
+
+import jax.numpy as jnp
+
+from proxfl.losses.centring import BY_SIGN
+from proxfl.losses.linear import Convex, each_alone
+from proxfl.losses.targets import NUMBERS
+
+
+class Squared(Convex):
+    """|z - y|^2 / 2."""
+
+    name = "squared"
+    formula = "(z - y)^2 / 2"
+    curvature = 1.0
+    target = NUMBERS
+    centring = BY_SIGN
+
+    def value(self, z, y):
+        return jnp.sum((z - y) ** 2) / 2
+
+    def slope(self, z, y):
+        return z - y
+
+    def second(self, z, y):
+        return each_alone(jnp.ones_like(z))
+
+    def conjugate(self, u, y):
+        return jnp.sum(u * u / 2 + u * y)
+
+    @staticmethod
+    def mean(z):
+        return z

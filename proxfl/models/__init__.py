@@ -1,3 +1,0 @@
-"""Networks as plain functions of plain parameters, one per file."""
-
-from proxfl.models import cnn as cnn

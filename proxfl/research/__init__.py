@@ -1,0 +1,1 @@
+"""The paper's experiments, a league of methods, theory, and the problems they are tried on."""

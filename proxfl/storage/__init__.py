@@ -1,0 +1,1 @@
+"""What lies on a disk: whole files, checkpoints, exported models."""

@@ -1,0 +1,135 @@
+"""Flower behind the seam: its messages carry ours, its nodes are our sites, its names are where."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+
+import proxfl as px
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.transport.flower import envelope, private_names
+from proxfl.deploy.transport.flower.app import write_app
+from proxfl.deploy.transport.flower.envelope import unwrap, wrap
+from proxfl.deploy.transport.flower.server import FlowerTransport
+from tests.deploy.grid import LocalGrid, failed, inside_flower, node, through_the_wire
+from tests.deploy.world import PATIENCE, World, deployed, drive
+
+PACKAGE = Path(px.__file__).parent
+QUICK = PATIENCE._replace(poll=0.01, pause=0.0, deadline=60.0)
+
+
+def test_flower_still_has_the_names_it_does_not_promise():
+    for name, module in (private_names.NAMES | private_names.REPLACED).items():
+        assert private_names.found(name, module) is not None
+    with pytest.raises(ImportError, match="Flower .* moved gone, which was in flwr.app; adapt"):
+        private_names.found("gone", "flwr.app")
+
+
+def test_names_of_flower_are_imported_in_one_folder_and_private_ones_in_one_module():
+    promised = {"flwr.app", "flwr.serverapp", "flwr.clientapp"}
+    for path in PACKAGE.rglob("*.py"):
+        for found in ast.walk(ast.parse(path.read_text())):
+            named = getattr(found, "module", None) or ""
+            if isinstance(found, ast.ImportFrom) and named.split(".")[0] == "flwr":
+                assert path.parent.name == "flower" and named in promised, (path, named)
+
+
+def test_what_is_above_the_seam_needs_no_flower():
+    above = ["protocol", "server", "site", "transport"]
+    modules = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for part in above
+        for path in (PACKAGE / "deploy" / part).glob("*.py")
+    ]
+    code = f"""
+import sys
+for name in ("flwr", "cryptography", "psutil", "httpx"): sys.modules[name] = None
+import importlib
+for name in {modules!r}: importlib.import_module(name)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def over_flower(world, nodes, keys=None, spoil=lambda node, message: message, patience=QUICK):
+    transport = FlowerTransport(LocalGrid(nodes, spoil), world.name, world.sites, keys)
+    return world.federation(transport, patience=patience)
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_a_run_through_flowers_messages_is_the_run_without(by_key, tmp_path):
+    world = World(tmp_path / "a", px.Decoupled(0.05, 1.5, 4))
+    wanted, _ = deployed(World(tmp_path / "b", world.algorithm), 3)
+    keys = {site: site.encode() for site in world.sites} if by_key else None
+    nodes = [node(10 + i, world.worker(i), s.encode()) for i, s in enumerate(world.sites)]
+    with inside_flower():
+        federation = over_flower(world, nodes, keys)
+        found = drive(federation, world.algorithm, world.problem, 3)
+    np.testing.assert_array_equal(found, wanted)
+    total = federation.ledger.total("up", kind="round")
+    assert total.wire > total.frame > total.payload and not federation.ledger.faults
+
+
+def test_a_node_that_is_no_site_of_the_experiment_is_not_let_in(tmp_path):
+    world = World(tmp_path / "ours", px.Decoupled(0.05))
+    other = World(tmp_path / "theirs", px.Decoupled(0.05), name="another")
+    nodes = [node(100, other.worker(0)), *(node(10 + i, world.worker(i)) for i in range(5))]
+    with inside_flower():
+        federation = over_flower(world, nodes)
+        drive(federation, world.algorithm, world.problem, 2)
+    (fault,) = federation.ledger.faults
+    assert fault.site == "node 100" and "takes part in another, not in another" in fault.sentence
+
+
+def test_with_keys_a_node_is_who_its_key_says_whatever_it_claims(tmp_path):
+    world = World(tmp_path, px.Decoupled(0.05))
+    keys = {site: site.encode() for site in world.sites}
+    nodes = [node(10 + i, world.worker(i), keys[s]) for i, s in enumerate(world.sites)]
+    nodes[1].key = b"stolen by nobody"
+    with inside_flower(), pytest.raises(TooFewSites, match="site-1 .not connected."):
+        soon = QUICK._replace(deadline=1.0)
+        drive(over_flower(world, nodes, keys, patience=soon), world.algorithm, world.problem, 1)
+
+
+def test_what_flower_reports_or_cannot_read_is_one_more_fault(tmp_path):
+    world = World(tmp_path, px.Decoupled(0.05))
+    nodes = [node(10 + i, world.worker(i), s.encode()) for i, s in enumerate(world.sites)]
+    left = [failed, lambda message: (_ for _ in ()).throw(ValueError("bad object"))]
+    spoil = lambda node, message: left.pop()(message) if left and node.number == 11 else message
+    with inside_flower():
+        federation = over_flower(world, nodes, {s: s.encode() for s in world.sites}, spoil)
+        drive(federation, world.algorithm, world.problem, 2)
+    assert [fault.sentence for fault in federation.ledger.faults] == [
+        "Flower cannot read its reply (ValueError).",
+        "Flower reports error 2: the site's process ended",
+    ]
+
+
+def test_a_frame_of_any_size_arrives_and_what_is_not_ours_is_refused(monkeypatch):
+    monkeypatch.setattr(envelope, "PART", 10)
+    with inside_flower():
+        for size in (0, 1, 10, 11, 1234):
+            frame = np.random.default_rng(size).bytes(size)
+            assert unwrap(through_the_wire(Message(wrap(frame), 7, "query"))) == frame
+        for odd in (
+            RecordDict({"more": ConfigRecord({"proxfl": "text"})}),
+            RecordDict({"more": ConfigRecord({"proxfl": b"x", "y": b"z"})}),
+        ):
+            with pytest.raises(BadMessage, match="something else than a ProxFL message"):
+                unwrap(Message(odd, 7, "query"))
+
+
+def test_an_app_names_components_that_are_there(tmp_path):
+    import tomllib
+
+    write_app(tmp_path, "sparse", {"rounds": 3, "tol": 1e-6, "quick": True, "out": "a b"})
+    app = tomllib.loads((tmp_path / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    for component in app["components"].values():
+        module, name = component.split(":")
+        assert hasattr(importlib.import_module(module), name)
+    assert app["config"] == {"rounds": 3, "tol": 1e-6, "quick": True, "out": "a b"}

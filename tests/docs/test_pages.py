@@ -1,0 +1,51 @@
+"""Pages that scripts write are what the scripts would write, and what pages name is there."""
+
+import importlib
+import re
+
+import pytest
+
+from tests.docs.test_snippets import PAGES, ROOT, tool
+from tests.test_imports import NAMES
+
+PATH = re.compile(r"`((?:proxfl|tests|docs|examples|benchmarks|results)/[\w./-]*)`")
+DOTTED = re.compile(r"`(proxfl(?:\.\w+)+)")
+
+
+def test_the_command_line_is_told_as_the_parsers_have_it():
+    assert (ROOT / "docs" / "cli.md").read_text() == tool("cli_page").page()
+
+
+def test_every_module_is_in_the_reference():
+    listed = {name for names in tool("reference").parts().values() for name in names}
+    assert listed == NAMES - {"proxfl"}
+
+
+@pytest.mark.parametrize("path", tool("gallery").examples(), ids=lambda path: path.stem)
+def test_the_gallery_shows_the_example_as_it_is(path):
+    gallery = tool("gallery")
+    told = gallery.about(path)
+    page = (gallery.GALLERY / f"{told['name']}.md").read_text()
+    assert told["code"] in page and told["lead"] in page
+    assert f"]({told['name']}.md)" in (gallery.GALLERY / "index.md").read_text()
+    assert (gallery.GALLERY / f"{told['name']}.png").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_files_and_modules_that_a_page_names_are_there(page):
+    if page.name == "CHANGELOG.md":  # which names what is no more
+        return
+    text = page.read_text()
+    lost = [name for name in PATH.findall(text) if not (ROOT / name).exists()]
+    lost += [name for name in DOTTED.findall(text) if not resolves(name)]
+    assert [name for name in lost if "NAME" not in name] == []
+
+
+def resolves(name):
+    """Whether a dotted name is a module, or what one holds."""
+    parts = name.split(".")
+    known = next(k for k in range(len(parts), 0, -1) if ".".join(parts[:k]) in NAMES)
+    found = importlib.import_module(".".join(parts[:known]))
+    for part in parts[known:]:
+        found = getattr(found, part, None)
+    return found is not None
