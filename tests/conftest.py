@@ -17,7 +17,6 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
 
 import jax  # noqa: E402
 import psutil  # noqa: E402
-import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
@@ -27,13 +26,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("proxfl", "beartype.beartype")
 
 
-PLENTY = 1.2e9  # bytes of memory
+PLENTY, TOO_MUCH = 1.2e9, 1.9e9  # bytes of memory, between two modules and between two tests
 
 
-@pytest.fixture(autouse=True, scope="module")
-def forget_programs():
-    """Programs are shared between modules until they fill the memory."""
-    yield
-    if psutil.Process().memory_info().rss > PLENTY:
+def pytest_runtest_teardown(item, nextitem):
+    """Programs are shared between tests until they fill the memory."""
+    same = nextitem is not None and nextitem.path == item.path
+    if psutil.Process().memory_info().rss > (TOO_MUCH if same else PLENTY):
         jax.clear_caches()
         gc.collect()
