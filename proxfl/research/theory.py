@@ -19,6 +19,7 @@ import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from proxfl.algorithms.decoupled import Decoupled
 from proxfl.engine.blocks import mean_over_clients
@@ -113,14 +114,18 @@ def evaluate(problem: Problem, shards: Shard, x: Point):
 
 def strong_convexity(problem: Problem, shards: Shard, x: Point) -> float:
     """The smallest eigenvalue of the mean Hessian at x, or 0 if it is not positive."""
+    hessian = mean_hessian(problem, shards, x)
+    return max(0.0, float(jnp.linalg.eigvalsh((hessian + hessian.T) / 2)[0]))
+
+
+def mean_hessian(problem: Problem, shards: Shard, x: Point) -> Float[Array, "d d"]:
     flat, unravel = jax.flatten_util.ravel_pytree(x)
 
     def gradient(v):
         grad = mean_over_clients(lambda s: problem.objective(s).full_grad(unravel(v)), shards)
         return jax.flatten_util.ravel_pytree(grad)[0]
 
-    hessian = jax.jit(jax.jacfwd(gradient))(flat)
-    return max(0.0, float(jnp.linalg.eigvalsh((hessian + hessian.T) / 2)[0]))
+    return jax.jit(jax.jacfwd(gradient))(flat)
 
 
 class Condition(NamedTuple):
@@ -133,48 +138,35 @@ class Condition(NamedTuple):
 
 def conditions(constants: Constants, algorithm: Decoupled) -> list[Condition]:
     """Whether (eta, eta_g, tau) is covered by each theorem, and why or why not."""
-    n, L = constants.clients, constants.smoothness
+    n, L, B = constants.clients, constants.smoothness, constants.subgradient
     long, server = float(algorithm.eta_round), float(algorithm.eta_g)
-    least = max(1.5, math.sqrt(n / 8))
-    found = []
-    for theorem in ("3.5", "3.6"):
-        found += [
-            at_most(theorem, "eta * eta_g * tau", long, 1 / (10 * L), "1/(10 L)"),
-            at_least(theorem, "eta_g", server, least, "max(1.5, sqrt(n/8))"),
-            finite_bound(theorem, constants),
-        ]
-    found.append(known("3.6", "the proximal PL constant", constants.proximal_pl))
-    limit = constants.strong_convexity / (150 * L**2)
-    found += [
-        at_most("3.7", "eta * eta_g * tau", long, limit, "mu/(150 L^2)"),
-        Condition(
-            "3.7",
-            math.isclose(server, math.sqrt(n)),
-            f"eta_g is {server:.4g}, and must be sqrt(n) = {math.sqrt(n):.4g}",
+    least, root = max(1.5, math.sqrt(n / 8)), math.sqrt(n)
+    bounded = math.isfinite(B), f"subgradients of g are bounded by B_g = {B:.4g}"
+
+    def short(limit: float, words: str):
+        sentence = f"eta * eta_g * tau is {long:.4g}, at most {words} = {limit:.4g}"
+        return long <= limit * (1 + 1e-12), sentence
+
+    def known(name: str, value: float):
+        return value > 0, f"{name} is {value:.4g}, and must be positive"
+
+    smooth = [
+        short(1 / (10 * L), "1/(10 L)"),
+        (
+            server >= least * (1 - 1e-12),
+            f"eta_g is {server:.4g}, at least max(1.5, sqrt(n/8)) = {least:.4g}",
         ),
-        finite_bound("3.7", constants),
-        known("3.7", "the strong convexity of f", constants.strong_convexity),
+        bounded,
     ]
-    return found
-
-
-def at_most(theorem: str, name: str, value: float, limit: float, words: str) -> Condition:
-    holds = value <= limit * (1 + 1e-12)
-    return Condition(theorem, holds, f"{name} is {value:.4g}, at most {words} = {limit:.4g}")
-
-
-def at_least(theorem: str, name: str, value: float, limit: float, words: str) -> Condition:
-    holds = value >= limit * (1 - 1e-12)
-    return Condition(theorem, holds, f"{name} is {value:.4g}, at least {words} = {limit:.4g}")
-
-
-def finite_bound(theorem: str, constants: Constants) -> Condition:
-    B = constants.subgradient
-    return Condition(theorem, math.isfinite(B), f"subgradients of g are bounded by B_g = {B:.4g}")
-
-
-def known(theorem: str, name: str, value: float) -> Condition:
-    return Condition(theorem, value > 0, f"{name} is {value:.4g}, and must be positive")
+    strong = [
+        short(constants.strong_convexity / (150 * L**2), "mu/(150 L^2)"),
+        (math.isclose(server, root), f"eta_g is {server:.4g}, and must be sqrt(n) = {root:.4g}"),
+        bounded,
+        known("the strong convexity of f", constants.strong_convexity),
+    ]
+    pl = known("the proximal PL constant", constants.proximal_pl)
+    found = {"3.5": smooth, "3.6": [*smooth, pl], "3.7": strong}
+    return [Condition(theorem, *one) for theorem, all_of in found.items() for one in all_of]
 
 
 class Proposal(NamedTuple):
@@ -213,37 +205,35 @@ def noise_coefficient(constants: Constants, algorithm: Decoupled) -> float:
 PRINTED_NOISE = 6.0
 
 
-def residual_terms(
-    constants: Constants, algorithm: Decoupled, batch: int | None, noise: float
-) -> tuple[float, float]:
+def residual(constants: Constants, algorithm: Decoupled, batch: int | None, noise: float) -> float:
     """Per round, what noise and the non-smooth g can add to Omega."""
     long, n, tau = float(algorithm.eta_round), constants.clients, algorithm.tau
     variance = 0.0 if batch is None else constants.variance / batch
     ripple = noise * long * variance / (n * tau)
     bend = 56 * constants.smoothness**2 * long**3 * constants.subgradient**2
-    return ripple, bend / float(algorithm.eta_g) ** 2
+    return ripple + bend / float(algorithm.eta_g) ** 2
 
 
 def descent_allowance(
     constants: Constants, algorithm: Decoupled, batch: int | None, noise: float, residual2
 ):
     """The most that Omega may grow in a round in which |G|^2 = residual2."""
-    growth = sum(residual_terms(constants, algorithm, batch, noise))
+    growth = residual(constants, algorithm, batch, noise)
     return growth - 0.3 * float(algorithm.eta_round) * np.asarray(residual2)
 
 
 def bound_35(constants, algorithm: Decoupled, batch, omega1: float, rounds, noise=PRINTED_NOISE):
     """The bound of Theorem 3.5 on the mean of |G|^2 over the first `rounds` rounds."""
     long = float(algorithm.eta_round)
-    residual = sum(residual_terms(constants, algorithm, batch, noise)) / (0.3 * long)
-    return omega1 / (0.3 * long * np.asarray(rounds)) + residual
+    stays = residual(constants, algorithm, batch, noise) / (0.3 * long)
+    return omega1 / (0.3 * long * np.asarray(rounds)) + stays
 
 
 def bound_36(constants, algorithm: Decoupled, batch, omega1: float, rounds, noise=PRINTED_NOISE):
     """The bound of Theorem 3.6 on Omega after `rounds` rounds."""
     shrink = constants.proximal_pl * float(algorithm.eta_round) / 3
-    residual = sum(residual_terms(constants, algorithm, batch, noise)) / shrink
-    return (1 - shrink) ** np.asarray(rounds) * omega1 + residual
+    stays = residual(constants, algorithm, batch, noise) / shrink
+    return (1 - shrink) ** np.asarray(rounds) * omega1 + stays
 
 
 def bound_37(constants, algorithm: Decoupled, batch, omega1: float, rounds):

@@ -4,9 +4,10 @@ One family of problems serves all: l1 least squares with known truth, clients wh
 coefficients differ, full gradients, steps in units of 1/L.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from proxfl.algorithms import AsPrinted, Coupled, Decoupled
-from proxfl.core import Algorithm
 from proxfl.data import Design, lasso
 from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
@@ -25,7 +25,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1
 from proxfl.research.reproduce.claims import Claim, verdict
-from proxfl.research.reproduce.traces import final, rounds_to, spread, trace
+from proxfl.research.runs import curves, final, rounds_to, spread, trace, where
 
 THETA, TAU, ETA_G = 0.1, 10, 3.0
 
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
     study: str
     case: str
-    algorithm: Algorithm
+    algorithm: Decoupled | Coupled | AsPrinted
     clients: int = 10
     shift: float = 1.0
     single: bool = False
@@ -60,19 +60,35 @@ def settings(L: float) -> Iterator[Setting]:
     for shift in (0.0, 1.0, 3.0):
         yield Setting("heterogeneity", f"shift {shift:g}", Decoupled(eta, ETA_G, TAU), shift=shift)
     for method, name in ((AsPrinted, "z_hat, as printed"), (Decoupled, "summed gradients")):
-        run = Setting("float32 message", name, method(eta, ETA_G, TAU), single=True, rounds=10_000)
-        yield run
+        made = method(eta, ETA_G, TAU)
+        yield Setting("float32 message", name, made, single=True, rounds=10_000)
 
 
-def compute(quick: bool, report, folder: Path) -> Frame:
-    seeds, rows = (2 if quick else 10), []
-    for seed in range(seeds):
-        for setting in settings(federation(10, 1.0, seed)[1]):
-            made, L = federation(setting.clients, setting.shift, seed)
-            scale = federation(10, 1.0, seed)[1] / L  # the same multiple of this federation's 1/L
-            rows.append(one(setting, made, L, scale, seed))
-        report(seed + 1, seeds)
-    return pd.concat(rows, ignore_index=True)
+def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
+    """Per seed, one row per setting and observed round."""
+    seeds = 2 if quick else 10
+    return seeds, map(runs, range(seeds))
+
+
+def runs(seed: int) -> Frame:
+    _, usual_L = federation(10, 1.0, seed)
+    rows = []
+    for setting in settings(usual_L):
+        sites, L = federation(setting.clients, setting.shift, seed)
+        labels = {"study": setting.study, "case": setting.case, "seed": seed}
+        eta: Any = setting.algorithm.eta * (usual_L / L)  # the same multiple of its own 1/L
+        algorithm = dataclasses.replace(setting.algorithm, eta=eta)
+        kind = np.float32 if setting.single else np.float64
+        exact = simulate(
+            Decoupled(1 / L), problem_in(np.float64), sites, rounds=4000, every=4000
+        ).model
+        with precision(kind):
+            shards, problem = shards_of(sites, dtype=kind), problem_in(kind)
+            more: dict[str, Observer] = {"distance": DistanceTo(jnp.asarray(exact, kind))}
+            if setting.study == "float32 message":
+                more["mean_correction"] = MeanCorrection()
+        rows.append(trace(labels, algorithm, problem, shards, setting.rounds, 1 / L, more=more))
+    return pd.concat(rows)
 
 
 def federation(clients: int, shift: float, seed: int):
@@ -82,59 +98,27 @@ def federation(clients: int, shift: float, seed: int):
     return made.sites, made.recipe["facts"]["lambda_max"]
 
 
-def one(setting: Setting, sites, L: float, scale: float, seed: int) -> Frame:
-    algorithm = setting.algorithm
-    algorithm = type(algorithm)(
-        **{**algorithm.__dict__, "eta": algorithm.eta * scale}  # type: ignore[attr-defined]
-    )
-    kind = np.float32 if setting.single else np.float64
-    exact = solution(sites, L)
-    with precision(kind):
-        shards = shards_of(sites, dtype=kind)
-        problem = Problem(g=L1(THETA), x0=jnp.zeros(20, kind), loss=Squared())
-        observe: dict[str, Observer] = {"distance": DistanceTo(jnp.asarray(exact, kind))}
-        if setting.study == "float32 message":
-            observe["mean_correction"] = MeanCorrection()
-    return trace(
-        algorithm,
-        problem,
-        shards,
-        rounds=setting.rounds,
-        every=setting.rounds // 100,
-        step=1 / L,
-        seed=0,
-        labels={"study": setting.study, "case": setting.case, "seed": seed},
-        observe=observe,
-    )
-
-
-def solution(sites, L: float) -> np.ndarray:
-    problem = Problem(g=L1(THETA), x0=np.zeros(20), loss=Squared())
-    return simulate(Decoupled(1 / L), problem, sites, rounds=4000, every=4000).model
+def problem_in(kind: Any) -> Problem:
+    return Problem(g=L1(THETA), x0=np.zeros(20, kind), loss=Squared())
 
 
 def draw(frame: Frame) -> dict[str, Figure]:
-    figures = {}
     studies = list(frame.study.unique())
     figure, axes = plots.panels(3, rows=(len(studies) + 2) // 3, width=3.8, height=2.9)
-    flat = axes.ravel()
-    for ax, study in zip(flat, studies, strict=False):
-        part = frame[frame.study == study]
-        measure = "distance" if study == "float32 message" else "optimality"
-        for i, case in enumerate(part.case.unique()):
-            rows = part[part.case == case]
-            plots.median_and_band(ax, rows, "round", measure, case, i, floor=1e-16)
-        name = "relative distance to x*" if measure == "distance" else "optimality"
-        plots.label(ax, study, "communication round", name)
-    for ax in flat[len(studies) :]:
+    for ax, study in zip(axes.ravel(), studies, strict=False):
+        part = where(frame, study=study)
+        seen = ("optimality", "optimality")
+        if study == "float32 message":
+            seen = ("distance", "relative distance to x*")
+        curves(ax, part, "case", part.case.unique(), study, *seen)
+    for ax in axes.ravel()[len(studies) :]:
         ax.set_axis_off()
-    figures["ablation"] = figure
-    return figures
+    return {"ablation": figure}
 
 
 def claims(frame: Frame) -> list[Claim]:
     def ends(study, case, column="optimality"):
-        return final(frame[(frame.study == study) & (frame.case == case)], column)
+        return final(where(frame, study=study, case=case), column)
 
     growing = ends("inner prox", "growing")
     constant, none = ends("inner prox", "constant"), ends("inner prox", "none")
@@ -143,7 +127,7 @@ def claims(frame: Frame) -> list[Claim]:
     ours = ends("float32 message", "summed gradients", "distance")
     taus = {
         case: rounds_to(rows, 1e-6).median()
-        for case, rows in frame[frame.study == "tau, same eta_round"].groupby("case", sort=False)
+        for case, rows in where(frame, study="tau, same eta_round").groupby("case", sort=False)
     }
     mild, strong = ends("heterogeneity", "shift 0"), ends("heterogeneity", "shift 3")
     return [

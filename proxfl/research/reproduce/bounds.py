@@ -6,8 +6,9 @@ the proximal PL inequality), and the same as a strongly convex problem (Theorem 
 are means over seeds. Noise constants come as printed and as the algebra gives them.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,15 +23,17 @@ from proxfl.drawing.plots import Frame
 from proxfl.engine.measure import DistanceTo, LambdaTerm, ObjectiveValue, Omega, ProxGradient
 from proxfl.engine.simulate import simulate
 from proxfl.engine.smoothness import smoothness
-from proxfl.losses import Logistic, Squared
+from proxfl.losses import Logistic, Loss, Squared
 from proxfl.points import norm
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
 from proxfl.research import theory
 from proxfl.research.reproduce.claims import Claim, verdict
+from proxfl.research.runs import run, where
 
 TAU = 5
+MEASURED = {"3.5": r"mean of $\|\mathcal{G}\|^2$", "3.7": r"$\Omega_{sc}$"}
 
 
 class Case(NamedTuple):
@@ -46,31 +49,22 @@ class Case(NamedTuple):
 
 def cases(quick: bool) -> list[Case]:
     design = Design(clients=20, rows=80, features=10, feature_shift=0.5, coef_shift=0.5)
-    labelled, measured = logistic(design, nonzeros=3, seed=0), lasso(design, nonzeros=3, seed=0)
+    labelled, measured = (make(design, nonzeros=3, seed=0).sites for make in (logistic, lasso))
     rounds = 300 if quick else 1000
-    made = []
     with precision(np.float64):
-        for theorem, sites, loss, batch in (
-            ("3.5", labelled.sites, Logistic(), 8),
-            ("3.6", measured.sites, Squared(), 8),
-            ("3.6, full gradients", measured.sites, Squared(), None),
-            ("3.7", measured.sites, Squared(), 8),
-        ):
-            problem = Problem(g=L1(0.02), x0=jnp.zeros(10), loss=loss, batch=batch)
-            made.append(case(theorem, problem, shards_of(sites), rounds))
-    return made
+        return [
+            case("3.5", Logistic(), labelled, 8, rounds),
+            case("3.6", Squared(), measured, 8, rounds),
+            case("3.6, full gradients", Squared(), measured, None, rounds),
+            case("3.7", Squared(), measured, 8, rounds),
+        ]
 
 
-def case(theorem: str, problem: Problem, shards: Shard, rounds: int) -> Case:
+def case(theorem: str, loss: Loss, sites, batch: int | None, rounds: int) -> Case:
+    problem, shards = Problem(L1(0.02), jnp.zeros(10), loss, batch), shards_of(sites)
     L = float(smoothness(problem, shards, problem.x0, jax.random.key(0)))
-    solved = simulate(
-        ProximalGradient(1 / L),
-        problem,
-        shards,
-        rounds=20_000,
-        every=20_000,
-        observe={"objective": ObjectiveValue()},
-    )
+    options: Any = dict(rounds=20_000, every=20_000, observe={"objective": ObjectiveValue()})
+    solved = simulate(ProximalGradient(1 / L), problem, shards, **options)
     optimum, x = float(solved.history["objective"][-1]), jnp.asarray(solved.model)
     path = [t * x for t in (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)]
     constants = theory.estimate(problem, shards, path, optimum)
@@ -80,76 +74,55 @@ def case(theorem: str, problem: Problem, shards: Shard, rounds: int) -> Case:
     return Case(theorem, problem, shards, algorithm, constants, optimum, np.asarray(x), rounds)
 
 
-def compute(quick: bool, report, folder: Path) -> Frame:
-    """Per theorem, seed and round: Omega, |G|^2, the distance to x*, and each bound."""
-    frames, seeds = [], (3 if quick else 10)
-    found = cases(quick)
-    for done, c in enumerate(found):
-        step = float(c.algorithm.eta_round)
-        for seed in range(seeds if c.problem.batch else 1):
-            with precision(np.float64):
-                result = simulate(
-                    c.algorithm,
-                    c.problem,
-                    c.shards,
-                    rounds=c.rounds,
-                    every=1,
-                    seed=seed,
-                    progress=False,
-                    observe={
-                        "omega": Omega(c.optimum),
-                        "lambda": LambdaTerm(),
-                        "residual": ProxGradient(step),
-                        "distance": DistanceTo(jnp.asarray(c.solution)),
-                    },
-                )
-            frame = pd.DataFrame(result.history).drop(columns=["seconds", "bytes_up", "bytes_down"])
-            frames.append(with_bounds(frame, c).assign(theorem=c.theorem, seed=seed))
-        report(done + 1, len(found))
-    return pd.concat(frames, ignore_index=True)
+def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
+    """Per theorem, one row per seed and round: Omega, |G|^2, the distance to x*, and each bound."""
+    found, seeds = cases(quick), (3 if quick else 10)
+    return len(found), (runs(c, seeds if c.problem.batch else 1) for c in found)
+
+
+def runs(c: Case, seeds: int) -> Frame:
+    with precision(np.float64):
+        observe = {
+            "omega": Omega(c.optimum),
+            "lambda": LambdaTerm(),
+            "residual": ProxGradient(float(c.algorithm.eta_round)),
+            "distance": DistanceTo(jnp.asarray(c.solution)),
+        }
+    frames = []
+    for seed in range(seeds):
+        frame = run(
+            c.algorithm, c.problem, c.shards, observe, rounds=c.rounds, every=1, seed=seed
+        ).drop(columns="seconds")
+        frames.append(with_bounds(frame, c).assign(theorem=c.theorem, seed=seed))
+    return pd.concat(frames)
 
 
 def with_bounds(frame: Frame, c: Case) -> Frame:
     """Adds what the theorem bounds and its bound, with both noise constants."""
     k, a, batch = c.constants, c.algorithm, c.problem.batch
-    rounds = frame["round"].to_numpy()
-    redone = theory.noise_coefficient(k, a)
+    printed, redone = theory.PRINTED_NOISE, theory.noise_coefficient(k, a)
+    rounds, omega = frame["round"].to_numpy(), frame["omega"].to_numpy()
     g2 = frame["residual"].to_numpy() ** 2
-    allowed = theory.descent_allowance(k, a, batch, redone, g2)
-    printed = theory.descent_allowance(k, a, batch, theory.PRINTED_NOISE, g2)
-    omega = frame["omega"].to_numpy()
-    growth = np.append(np.diff(omega), np.nan)
-    first = omega[0]
     if c.theorem == "3.5":
-        mean = np.cumsum(g2) / np.arange(1, len(g2) + 1)
         after = np.arange(1, len(g2) + 1)
-        value, bounds = (
-            mean,
-            [
-                theory.bound_35(k, a, batch, first, after, noise)
-                for noise in (theory.PRINTED_NOISE, redone)
-            ],
-        )
+        value = np.cumsum(g2) / after
+        bound = lambda noise: theory.bound_35(k, a, batch, omega[0], after, noise)
     elif c.theorem == "3.7":
         length = float(norm(jnp.asarray(c.solution)))
         # Omega_sc measures the drift without the division by eta_round.
         value = (frame["distance"] * length) ** 2 + frame["lambda"] * float(a.eta_round)
-        bounds = [theory.bound_37(k, a, batch, value.iloc[0], rounds)] * 2
+        bound = lambda noise: theory.bound_37(k, a, batch, value.iloc[0], rounds)
     else:
-        value, bounds = (
-            omega,
-            [
-                theory.bound_36(k, a, batch, first, rounds, noise)
-                for noise in (theory.PRINTED_NOISE, redone)
-            ],
-        )
+        value = omega
+        bound = lambda noise: theory.bound_36(k, a, batch, omega[0], rounds, noise)
+    allowed = lambda noise: theory.descent_allowance(k, a, batch, noise, g2)
     return frame.assign(
         value=value,
-        printed_bound=bounds[0],
-        redone_bound=bounds[1],
-        growth=growth,
-        allowed=allowed,
-        printed_allowed=printed,
+        printed_bound=bound(printed),
+        redone_bound=bound(redone),
+        growth=np.append(np.diff(omega), np.nan),
+        allowed=allowed(redone),
+        printed_allowed=allowed(printed),
         redone_noise=redone,
     )
 
@@ -158,17 +131,14 @@ def draw(frame: Frame) -> dict[str, Figure]:
     names = list(frame.theorem.unique())
     figure, axes = plots.panels(len(names), width=3.6)
     for ax, theorem in zip(axes, names, strict=True):
-        part = frame[frame.theorem == theorem].groupby("round").mean(numeric_only=True)
-        what = {"3.5": r"mean of $\|\mathcal{G}\|^2$", "3.7": r"$\Omega_{sc}$"}.get(
-            theorem, r"$\Omega$"
-        )
-        ax.plot(part.index, part["value"], color=plots.COLOURS[0], label="measured (mean)")
-        ax.plot(part.index, part["printed_bound"], "--", color=plots.COLOURS[1], label="as printed")
+        part = where(frame, theorem=theorem).groupby("round").mean(numeric_only=True)
+        measured, printed, redone = plots.COLOURS[:3]
+        ax.plot(part["value"], color=measured, label="measured (mean)")
+        ax.plot(part["printed_bound"], "--", color=printed, label="as printed")
         if not np.allclose(part["printed_bound"], part["redone_bound"]):
-            ax.plot(
-                part.index, part["redone_bound"], ":", color=plots.COLOURS[2], label="noise redone"
-            )
+            ax.plot(part["redone_bound"], ":", color=redone, label="noise redone")
         ax.margins(y=0.25)  # room for the legend between the curves
+        what = MEASURED.get(theorem, r"$\Omega$")
         plots.label(ax, f"Theorem {theorem}", "communication round", what)
     return {"theory": figure}
 
@@ -188,12 +158,11 @@ def claims(frame: Frame) -> list[Claim]:
                 verdict(bool((ratio <= 1 + 1e-9).all())),
             )
         )
-    found += [descent(frame), noise(frame)]
-    return found
+    return [*found, descent(frame), noise(frame)]
 
 
 def descent(frame: Frame) -> Claim:
-    part = frame[frame.theorem.str.startswith("3.5") | frame.theorem.str.startswith("3.6")]
+    part = frame[frame.theorem.str.startswith(("3.5", "3.6"))]
     mean = part.groupby(["theorem", "round"]).mean(numeric_only=True).dropna(subset=["growth"])
     slack = 1e-12
     printed = (mean["growth"] <= mean["printed_allowed"] + slack).mean()
@@ -210,8 +179,7 @@ def descent(frame: Frame) -> Claim:
 
 
 def noise(frame: Frame) -> Claim:
-    part = frame[frame.theorem == "3.5"]
-    value = float(part["redone_noise"].iloc[0])
+    value = float(where(frame, theorem="3.5")["redone_noise"].iloc[0])
     return Claim(
         "the noise constant",
         "Inequality (Omega descent) in Appendix A.5; Theorems 3.5 and 3.6",

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -28,14 +28,14 @@ from proxfl.core import Algorithm
 from proxfl.data import Scaling, synthetic
 from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
-from proxfl.engine.blocks import mean_over_clients
 from proxfl.engine.simulate import simulate
 from proxfl.losses import Logistic
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
+from proxfl.research import theory
 from proxfl.research.reproduce.claims import Claim, verdict
-from proxfl.research.reproduce.traces import final, rounds_to, spread, trace
+from proxfl.research.runs import curves, final, main_variants, rounds_to, spread, trace, where
 
 THETA = 0.003
 GRID = (0.002, 0.003, 0.005, 0.01, 0.02, 0.05)
@@ -92,37 +92,26 @@ def methods(eta: float, tau: int, L: float) -> Iterator[tuple[str, str, Algorith
     yield "FedMid", "no server prox", FedMid(eta / 4, 5.0, tau, "none")
     for mu in MUS:
         yield "Fast-FedDA", f"mu = {mu:g} L", FastFedDA(mu * L, 2 * L, tau)
+    if tau > 1:
+        yield "Algorithm 1", "same eta_round", Decoupled(eta / tau, 15.0, tau)
 
 
-def compute(quick: bool, report, folder: Path) -> Frame:
-    """One row per form, method, seed and observed round."""
-    seeds = 3 if quick else DRAWS
-    rows, cases = [], list(draws(seeds))
-    for done, draw in enumerate(cases):
-        step = 1 / draw.smoothness
-        for tau, rounds in ROUNDS.items():
+def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
+    """Per draw, one row per tau, method and observed round."""
+    found = list(draws(3 if quick else DRAWS))
+    return len(found), map(runs, found)
+
+
+def runs(draw: Draw) -> Frame:
+    rows, L = [], draw.smoothness
+    for tau in ROUNDS:
+        for method, variant, algorithm in methods(draw.eta, tau, L):
+            rounds = ROUNDS[1 if variant == "same eta_round" else tau]
             labels = {"panel": draw.panel, "tau": tau, "seed": draw.seed}
-            extra = [("Algorithm 1", "same eta_round", Decoupled(draw.eta / tau, 15.0, tau))]
-            for method, variant, algorithm in [
-                *methods(draw.eta, tau, draw.smoothness),
-                *(extra if tau > 1 else []),
-            ]:
-                names = {"method": method, "variant": variant}
-                long = ROUNDS[1] if variant == "same eta_round" else rounds
-                frame = trace(
-                    algorithm,
-                    draw.problem,
-                    draw.shards,
-                    rounds=long,
-                    every=long // 100,
-                    step=step,
-                    seed=0,
-                    labels=labels | names,
-                )
-                rows.append(frame.assign(curvature=np.nan, theta=draw.theta))
-        rows[-1] = rows[-1].assign(curvature=curvature_at_end(draw))
-        report(done + 1, len(cases))
-    return pd.concat(rows, ignore_index=True)
+            labels |= {"method": method, "variant": variant}
+            rows.append(trace(labels, algorithm, draw.problem, draw.shards, rounds, 1 / L))
+    rows[-1] = rows[-1].assign(curvature=curvature_at_end(draw))
+    return pd.concat(rows).assign(theta=draw.theta)
 
 
 def curvature_at_end(draw: Draw) -> float:
@@ -133,52 +122,28 @@ def curvature_at_end(draw: Draw) -> float:
     with precision(np.float64):
         plain = ProximalGradient(1 / draw.smoothness)
         x = simulate(plain, draw.problem, draw.shards, rounds=20_000, every=20_000).model
-
-        def gradient(x):
-            one = lambda s: draw.problem.objective(s).full_grad(x)
-            return mean_over_clients(one, draw.shards)
-
-        hessian = np.asarray(jax.jacfwd(gradient)(jax.numpy.asarray(x)))
+        hessian = np.asarray(theory.mean_hessian(draw.problem, draw.shards, jnp.asarray(x)))
     inside = hessian[np.ix_(x != 0, x != 0)]
     return float(np.linalg.eigvalsh(inside)[-1]) * draw.eta * 15 * 10 if inside.size else 0.0
 
 
-def main_variant(frame: Frame) -> Frame:
-    """The rows a figure shows: one variant per method, Fast-FedDA at its best mu per panel."""
-    keep = [frame[(frame.variant == "") & (frame.method == m)] for m in METHODS[:3]]
-    for _, part in frame[frame.method == "Fast-FedDA"].groupby(["panel", "tau"]):
-        ends = {v: final(group).median() for v, group in part.groupby("variant")}
-        keep.append(part[part.variant == min(ends, key=lambda v: ends[v])])
-    return pd.concat(keep)
-
-
 def draw(frame: Frame) -> dict[str, Figure]:
     figures = {}
-    shown = main_variant(frame)
+    shown = main_variants(frame, ["panel", "tau"], final)
     for panel in ("paper", "calibrated"):
-        figure, axes = plots.panels(2)
+        figures[f"fig1-{panel}"], axes = plots.panels(2)
         for ax, tau in zip(axes, ROUNDS, strict=True):
-            part = shown[(shown.panel == panel) & (shown.tau == tau)]
-            for i, method in enumerate(METHODS):
-                rows = part[part.method == method]
-                plots.median_and_band(ax, rows, "round", "optimality", method, i, floor=1e-16)
-            seeds = part.seed.nunique()
-            plots.label(
-                ax,
-                f"Full gradients, $\\tau$ = {tau} ({seeds} draws)",
-                "communication round",
-                "optimality",
-                legend=tau == 1,
-            )
-        figures[f"fig1-{panel}"] = figure
+            part = where(shown, panel=panel, tau=tau)
+            title = f"Full gradients, $\\tau$ = {tau} ({part.seed.nunique()} draws)"
+            curves(ax, part, "method", METHODS, title, legend=tau == 1)
     return figures
 
 
 def claims(frame: Frame) -> list[Claim]:
-    shown = main_variant(frame)
+    shown = main_variants(frame, ["panel", "tau"], final)
 
     def part(panel, tau, method):
-        return shown[(shown.panel == panel) & (shown.tau == tau) & (shown.method == method)]
+        return where(shown, panel=panel, tau=tau, method=method)
 
     def ends(tau, method, panel="calibrated"):
         return final(part(panel, tau, method))
@@ -187,7 +152,11 @@ def claims(frame: Frame) -> list[Claim]:
     ours10 = part("calibrated", 10, "Algorithm 1")
     literal10 = ends(10, "Algorithm 1", "paper")
     settled = literal10 < 1e-6
-    found = [
+    worse = [
+        ends(10, method).median() > ends(10, "FedDA").median()
+        for method in ("Fast-FedDA", "FedMid")
+    ]
+    return [
         Claim(
             "tau = 1: both converge",
             "Section 4.1, first experiment",
@@ -230,19 +199,9 @@ def claims(frame: Frame) -> list[Claim]:
             "Fast-FedDA and FedMid do even worse than FedDA at tau = 10.",
             f"final optimality: FedDA {spread(ends(10, 'FedDA'))}, Fast-FedDA "
             f"{spread(ends(10, 'Fast-FedDA'))}, FedMid {spread(ends(10, 'FedMid'))}",
-            verdict(
-                all(
-                    ends(10, m).median() > ends(10, "FedDA").median()
-                    for m in ("Fast-FedDA", "FedMid")
-                ),
-                any(
-                    ends(10, m).median() > ends(10, "FedDA").median()
-                    for m in ("Fast-FedDA", "FedMid")
-                ),
-            ),
+            verdict(all(worse), any(worse)),
         ),
     ]
-    return found
 
 
 def by_share(*reached: Frame) -> str:
@@ -269,12 +228,12 @@ def same_rate(ours: Frame, dual: Frame) -> Claim:
 
 
 def fedmid(frame: Frame) -> list[Claim]:
-    part = frame[(frame.panel == "calibrated") & (frame.tau == 1) & (frame.method == "FedMid")]
-    full, bare = (final(part[part.variant == v]) for v in ("", "no server prox"))
-    others = frame[(frame.panel == "calibrated") & (frame.tau == 1) & (frame.variant == "")]
-    worst = all(
-        full.median() >= final(rows).median() for _, rows in others.groupby("method") if len(rows)
+    one = where(frame, panel="calibrated", tau=1)
+    full, bare = (
+        final(where(one, method="FedMid", variant=variant)) for variant in ("", "no server prox")
     )
+    others = where(one, variant="").groupby("method")
+    worst = all(full.median() >= final(rows).median() for _, rows in others)
     measured = (
         f"final optimality {spread(full)} as published, {spread(bare)} without the server's prox; "
         "the regulariser acts twice a round, and that accounts for most of the error"
@@ -298,11 +257,7 @@ def fedmid(frame: Frame) -> list[Claim]:
 
 
 def tau_saving(frame: Frame, ours1: Frame, ours10: Frame) -> Claim:
-    same = frame[
-        (frame.panel == "calibrated")
-        & (frame.method == "Algorithm 1")
-        & (frame.variant == "same eta_round")
-    ]
+    same = where(frame, panel="calibrated", method="Algorithm 1", variant="same eta_round")
     level = 1e-2
     one, ten, equal = (rounds_to(rows, level) for rows in (ours1, ours10, same))
     return Claim(
@@ -318,8 +273,7 @@ def tau_saving(frame: Frame, ours1: Frame, ours10: Frame) -> Claim:
 
 def unstable(frame: Frame, settled: Frame) -> str:
     """Why some draws at the paper's own steps settle and others do not."""
-    part = frame[frame.panel == "paper"]
-    local = spread(part.groupby("seed")["curvature"].max(), ".2f")
+    local = spread(where(frame, panel="paper").groupby("seed")["curvature"].max(), ".2f")
     worst = window() * 4 * 15 * 10
     bad = ", ".join(str(seed) for seed in settled.index[~settled]) or "none"
     return (

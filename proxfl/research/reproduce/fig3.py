@@ -21,7 +21,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,9 +43,6 @@ from proxfl.prox.norms import L1
 from proxfl.pytree import pytree
 from proxfl.research import cnn
 from proxfl.storage.files import write_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 METHODS: dict[str, Callable[..., Algorithm]] = {"Algorithm 1": Decoupled, "FedDA": FedDA}
 
@@ -78,12 +75,21 @@ class Case(NamedTuple):
         return f"{name}-tau{self.tau}-theta{self.theta}-seed{self.seed}.csv"
 
 
-PAPER = Settings()
-QUICK = Settings(rounds=40, every=5, train=1500, test=500)
 PAPER_THETA = 1e-4
-THETAS = (PAPER_THETA, 3e-4, 1e-3, 3e-3)
 TAUS = (5, 10)
-SEEDS = (0, 1, 2)
+# The two forms of the experiment, as arguments of `compute`.
+PAPER = {
+    "settings": Settings(),
+    "seeds": (0, 1, 2),
+    "taus": TAUS,
+    "thetas": (PAPER_THETA, 3e-4, 1e-3, 3e-3),
+}
+QUICK = {
+    "settings": Settings(rounds=40, every=5, train=1500, test=500),
+    "seeds": (0,),
+    "taus": TAUS[:1],
+    "thetas": (PAPER_THETA, 3e-3),
+}
 
 
 @pytree
@@ -108,12 +114,12 @@ def predict(x: Tree, images: Any) -> Any:
 
 def compute(
     out: Path,
-    settings: Settings = PAPER,
+    settings: Settings,
     *,
+    seeds: Sequence[int],
+    taus: Sequence[int],
+    thetas: Sequence[float],
     data: Path | None = None,
-    seeds: Sequence[int] = SEEDS,
-    taus: Sequence[int] = TAUS,
-    thetas: Sequence[float] = THETAS,
 ) -> Iterator[Path]:
     """Run every case whose file is not in `out` yet, and yield all the files."""
     keep_settings(out, settings)
@@ -126,7 +132,7 @@ def compute(
             if not path.is_file():
                 digits = digits or subset(mnist(data), settings)
                 shards = shards or federate(digits.train, settings.clients, seed)
-                write_text(path, as_csv(rows(case, run_case(case, settings, shards, digits.test))))
+                write_text(path, as_csv(case, run_case(case, settings, shards, digits.test)))
             yield path
 
 
@@ -186,82 +192,30 @@ def run_case(case: Case, settings: Settings, shards: Shard, test: Pictures) -> R
             return error.result
 
 
-def rows(case: Case, result: Result) -> list[dict[str, Any]]:
+def as_csv(case: Case, result: Result) -> str:
     """One row per observed round."""
-    history = {name: column.tolist() for name, column in result.history.items()}
-    fixed = {
-        "figure": "fig3",
-        "panel": f"tau={case.tau}",
-        "method": case.method,
-        "tau": case.tau,
-        "theta": case.theta,
-        "seed": case.seed,
+    seen = {name: column.tolist() for name, column in result.history.items()}
+    count = len(seen["round"])
+    same = {"figure": "fig3", "panel": f"tau={case.tau}", **case._asdict()}
+    made = {"precision": "float32", "version": proxfl.__version__}
+    made |= {"device": jax.devices()[0].device_kind}
+    columns = {
+        **{name: [value] * count for name, value in same.items()},
+        "round": seen["round"],
+        "accuracy": seen["accuracy"],
+        "loss": seen["loss"],
+        "objective": [f + g for f, g in zip(seen["loss"], seen["penalty"], strict=True)],
+        "penalty": seen["penalty"],
+        "nonzeros": seen["nonzeros"],
+        "density": [nonzeros / size(result.model) for nonzeros in seen["nonzeros"]],
+        "seconds": seen["seconds"],
+        "bytes_up": seen["bytes_up"],
+        **{name: [value] * count for name, value in made.items()},
     }
-    made = {"precision": "float32", "version": proxfl.__version__, "device": device()}
-    return [
-        fixed
-        | {
-            "round": history["round"][i],
-            "accuracy": history["accuracy"][i],
-            "loss": history["loss"][i],
-            "objective": history["loss"][i] + history["penalty"][i],
-            "penalty": history["penalty"][i],
-            "nonzeros": history["nonzeros"][i],
-            "density": history["nonzeros"][i] / size(result.model),
-            "seconds": history["seconds"][i],
-            "bytes_up": history["bytes_up"][i],
-        }
-        | made
-        for i in range(len(history["round"]))
-    ]
-
-
-def device() -> str:
-    return jax.devices()[0].device_kind
-
-
-def as_csv(table: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(table[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([columns, *zip(*columns.values(), strict=True)])
     return text.getvalue()
-
-
-def collect(files: Sequence[Path]) -> "pd.DataFrame":
-    """The rows of all runs in one table."""
-    import pandas as pd
-
-    return pd.concat([pd.read_csv(path) for path in files], ignore_index=True)
-
-
-def plan(
-    out: Path,
-    *,
-    quick: bool = False,
-    data: Path | None = None,
-    rounds: int | None = None,
-    seeds: Sequence[int] | None = None,
-    taus: Sequence[int] | None = None,
-    thetas: Sequence[float] | None = None,
-) -> Iterator[Path]:
-    """`compute` with the settings of the paper, or of its quick form, where none are given."""
-    settings = QUICK if quick else PAPER
-    return compute(
-        out,
-        dataclasses.replace(settings, rounds=rounds or settings.rounds),
-        data=data,
-        seeds=seeds or (SEEDS[:1] if quick else SEEDS),
-        taus=taus or (TAUS[:1] if quick else TAUS),
-        thetas=thetas or (THETAS[::3] if quick else THETAS),
-    )
-
-
-def run(out: Path, **options: Any) -> "pd.DataFrame":
-    """All rows, in `out`/fig3.csv too; `options` are those of `plan`."""
-    frame = collect(list(plan(out / "fig3-runs", **options)))
-    write_text(out / "fig3.csv", frame.to_csv(index=False))
-    return frame
 
 
 def main() -> None:
@@ -273,8 +227,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--taus", type=int, nargs="+")
     parser.add_argument("--thetas", type=float, nargs="+")
-    options = vars(parser.parse_args())
-    for path in plan(options.pop("compute"), **options):
+    given = {name: value for name, value in vars(parser.parse_args()).items() if value}
+    options: dict[str, Any] = (QUICK if given.pop("quick", False) else PAPER) | given
+    rounds = options.pop("rounds", options["settings"].rounds)
+    options["settings"] = dataclasses.replace(options["settings"], rounds=rounds)
+    for path in compute(options.pop("compute"), **options):
         print(path, flush=True)
 
 

@@ -5,27 +5,88 @@ here are its figures and the claims judged by them. The second figure is an addi
 larger theta, where the penalty removes most of the network.
 """
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from proxfl.drawing.plots import Frame
-from proxfl.research.reproduce import fig3, fig3_figures
+from proxfl.research.reproduce import fig3
 from proxfl.research.reproduce.claims import Claim, verdict
-from proxfl.research.reproduce.traces import spread
+from proxfl.research.runs import first_round, spread, where
+
+COLOURS = {"Algorithm 1": "#0072b2", "FedDA": "#d55e00"}
 
 
-def compute(quick: bool, report, folder: Path) -> Frame:
+def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """One row per run and observed round; finished runs are kept in the folder."""
-    files, total = [], 4 if quick else 48
-    for path in fig3.plan(folder / ("runs-quick" if quick else "runs"), quick=quick):
-        files.append(path)
-        report(len(files), total)
-    return fig3.collect(files)
+    form: Any = fig3.QUICK if quick else fig3.PAPER
+    total = len(fig3.METHODS) * math.prod(len(form[name]) for name in ("seeds", "taus", "thetas"))
+    files = fig3.compute(folder / ("runs-quick" if quick else "runs"), **form)
+    return total, map(pd.read_csv, files)
 
 
 def draw(frame: Frame) -> dict[str, Figure]:
-    return {"fig3": fig3_figures.draw(frame), "fig3-sparsity": fig3_figures.draw_sparsity(frame)}
+    return {"fig3": accuracy_by_round(frame), "fig3-sparsity": accuracy_by_sparsity(frame)}
+
+
+def accuracy_by_round(frame: Frame) -> Figure:
+    """Test accuracy and objective against rounds, a column per tau; bands span the seeds."""
+    frame = where(frame, theta=fig3.PAPER_THETA)
+    taus = sorted(frame["tau"].unique())
+    figure = Figure(figsize=(max(5, 4.2 * len(taus)), 6), layout="constrained")
+    axes: Any = figure.subplots(2, len(taus), sharex=True, sharey="row", squeeze=False)
+    for column, tau in enumerate(taus):
+        for row, name in enumerate(("accuracy", "objective")):
+            band(axes[row, column], where(frame, tau=tau), name)
+        axes[0, column].set_title(rf"$\tau = {tau}$")
+        axes[1, column].set_xlabel("communication rounds")
+    # The first rounds climb from chance; the axis starts where the methods can be told apart.
+    early = frame[frame["round"] >= frame["round"].max() / 10]["accuracy"].min()
+    axes[0, 0].set_ylim(bottom=math.floor(20 * early) / 20, top=1)
+    axes[0, 0].set_ylabel("test accuracy")
+    axes[1, 0].set_ylabel("training objective $f + g$")
+    axes[1, 0].set_yscale("log")
+    axes[0, -1].legend(loc="lower right")
+    seeds = frame["seed"].nunique()
+    figure.suptitle(
+        rf"MNIST, $\vartheta = {fig3.PAPER_THETA:g}$: median and range over seeds (n = {seeds})"
+    )
+    return figure
+
+
+def band(ax: Any, frame: Frame, name: str) -> None:
+    """A line per method: the median over seeds, with a band from the least to the largest."""
+    for method, runs in frame.groupby("method"):
+        seeds = runs.groupby("round")[name]
+        colour = COLOURS[method]
+        ax.plot(seeds.median(), color=colour, label=method)
+        ax.fill_between(seeds.min().index, seeds.min(), seeds.max(), color=colour, alpha=0.25, lw=0)
+    ax.grid(alpha=0.3)
+
+
+def accuracy_by_sparsity(frame: Frame) -> Figure:
+    """Test accuracy against non-zero parameters at the last round, over theta."""
+    last = where(frame, round=frame["round"].max())
+    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    ax: Any = figure.subplots()
+    for (method, tau), runs in last.groupby(["method", "tau"]):
+        style = {"color": COLOURS[method], "marker": "o" if tau == fig3.TAUS[0] else "s"}
+        line = {"ls": "-" if tau == fig3.TAUS[0] else "--", "label": rf"{method}, $\tau = {tau}$"}
+        middle = runs.groupby("theta")[["nonzeros", "accuracy"]].median()
+        ax.scatter(runs["nonzeros"], runs["accuracy"], s=12, alpha=0.4, **style)
+        ax.plot(middle["nonzeros"], middle["accuracy"], ms=5, **style, **line)
+    thetas = ", ".join(f"{theta:g}" for theta in sorted(last["theta"].unique(), reverse=True))
+    ax.set_title(rf"MNIST, $\vartheta$ from left to right: {thetas}")
+    ax.set_xlabel(f"non-zero parameters after round {last['round'].max()}")
+    ax.set_ylabel("test accuracy")
+    ax.set_xscale("log")
+    ax.grid(alpha=0.3, which="both")
+    ax.legend()
+    return figure
 
 
 def late(frame: Frame, column: str) -> Frame:
@@ -34,20 +95,16 @@ def late(frame: Frame, column: str) -> Frame:
     return part.groupby("seed")[column].median()
 
 
-def reached(frame: Frame, level: float) -> Frame:
-    """Each seed's first round at or above an accuracy; infinite where it never got there."""
-    first = frame[frame["accuracy"] >= level].groupby("seed")["round"].min()
-    return first.reindex(sorted(frame["seed"].unique())).fillna(float("inf"))
-
-
 def claims(frame: Frame) -> list[Claim]:
-    paper = frame[frame["theta"] == fig3.PAPER_THETA]
+    paper = where(frame, theta=fig3.PAPER_THETA)
     higher, sooner, words = [], [], []
     for tau, part in paper.groupby("tau"):
-        ours, dual = (part[part["method"] == m] for m in fig3.METHODS)
+        ours, dual = (where(part, method=method) for method in fig3.METHODS)
         a, b = late(ours, "accuracy"), late(dual, "accuracy")
         level = float(b.median())
-        first = [reached(rows, level) for rows in (ours, dual)]
+        first = [
+            first_round(rows, rows["accuracy"] >= level).fillna(math.inf) for rows in (ours, dual)
+        ]
         higher.append((a > b).mean())
         sooner.append((first[0] < first[1]).mean())
         words.append(
@@ -56,7 +113,7 @@ def claims(frame: Frame) -> list[Claim]:
         )
     least, most = min(higher + sooner), max(higher + sooner)
     parameters = round((frame["nonzeros"] / frame["density"]).iloc[0])
-    sparse = frame[frame["round"] == frame["round"].max()]
+    sparse = where(frame, round=frame["round"].max())
     table = sparse.groupby(["method", "theta"])[["nonzeros", "accuracy"]].median()
     at = "; ".join(
         f"{method} at theta = {theta:g}: {row.nonzeros:.0f} and accuracy {row.accuracy:.3f}"

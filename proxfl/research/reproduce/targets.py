@@ -15,8 +15,8 @@ from proxfl.research.reproduce import claims as claims_table
 from proxfl.research.reproduce.claims import Claim
 from proxfl.storage.files import whole
 
-# Each target is a module with compute(quick, report, folder), draw(frame) and claims(frame); a
-# long one keeps its finished parts in the folder.
+# Each target is a module with draw(frame), claims(frame), and compute(quick, folder), which tells
+# how many parts its table has and makes them one by one; a long one keeps them in the folder.
 TARGETS = {
     "fig1": "proxfl.research.reproduce.fig1",
     "fig2": "proxfl.research.reproduce.fig2",
@@ -61,10 +61,14 @@ def table(module: Any, name: str, folder: Path, quick: bool) -> Frame:
     """The target's data: read if they are complete, else computed and written whole."""
     path = folder / ("data-quick.csv" if quick else "data.csv")
     if not path.exists():
+        frames = []
         with progress(name, 1) as report:
-            frame = module.compute(quick, lambda done, total: report(done, total=total), folder)
+            total, parts = module.compute(quick, folder)
+            for frame in parts:
+                frames.append(frame)
+                report(len(frames), total=total)
         with whole(path) as file:
-            frame.to_csv(file, index=False, float_format="%.6g")
+            pd.concat(frames, ignore_index=True).to_csv(file, index=False, float_format="%.6g")
     # Read back in either case: verdicts must come from what is on disk.
     frame = pd.read_csv(
         path, keep_default_na=False, na_values=["nan", "NaN", ""], dtype={"theorem": str}

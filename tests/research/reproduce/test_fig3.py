@@ -5,18 +5,19 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from proxfl.algorithms.fedda import FedDA
 from proxfl.data.mnist import Mnist, Pictures
 from proxfl.engine.result import Result
 from proxfl.engine.round import Run
-from proxfl.research.reproduce import fig3
+from proxfl.research.reproduce import fig3, network
 from proxfl.research.reproduce.fig3 import Case, Settings
-from proxfl.research.reproduce.fig3_figures import draw, draw_sparsity
 
 SETTINGS = Settings(rounds=2, every=1, batch=2, clients=2, train=40, test=4)
-ONE = {"seeds": (0,), "taus": (1,), "thetas": (1e-4,)}
+ALL = fig3.PAPER | {"settings": SETTINGS}
+ONE = {"settings": SETTINGS, "seeds": (0,), "taus": (1,), "thetas": (1e-4,)}
 
 
 def pictures(rows, seed=0):
@@ -50,29 +51,30 @@ def done(digits, monkeypatch):
 
 
 def test_every_case_is_run_once(tmp_path, done):
-    files = list(fig3.compute(tmp_path, SETTINGS, seeds=(0, 1), thetas=(1e-4, 1e-3)))
+    files = list(fig3.compute(tmp_path, **ALL | {"seeds": (0, 1), "thetas": (1e-4, 1e-3)}))
     assert len(files) == len(set(files)) == len(set(done)) == 2 * 2 * 2 * 2
     assert all(path.is_file() for path in files)
 
 
 def test_an_interrupted_computation_goes_on_where_it_stopped(tmp_path, done):
-    first = next(fig3.compute(tmp_path, SETTINGS, **ONE))
+    first = next(fig3.compute(tmp_path, **ONE))
     before = first.read_bytes()
-    files = list(fig3.compute(tmp_path, SETTINGS, **ONE))
+    files = list(fig3.compute(tmp_path, **ONE))
     assert [case.method for case in done] == list(fig3.METHODS)
     assert files[0] == first and first.read_bytes() == before
 
 
 def test_runs_of_other_settings_are_not_mixed_in(tmp_path, done):
-    list(fig3.compute(tmp_path, SETTINGS, **ONE))
+    list(fig3.compute(tmp_path, **ONE))
     with pytest.raises(ValueError, match="holds runs of other settings .* use another folder.$"):
-        list(fig3.compute(tmp_path, dataclasses.replace(SETTINGS, rounds=3), **ONE))
+        list(fig3.compute(tmp_path, **ONE | {"settings": dataclasses.replace(SETTINGS, rounds=3)}))
 
 
-def test_the_rows_of_all_runs_are_kept_in_one_table(tmp_path, done):
-    frame = fig3.run(tmp_path, quick=True)
-    assert len(frame) == 3 * len(done) == 3 * 2 * 2
-    assert (tmp_path / "fig3.csv").read_text() == frame.to_csv(index=False)
+@pytest.mark.parametrize("quick, runs", [(True, 2 * 2), (False, 2 * 3 * 2 * 4)])
+def test_the_target_has_a_part_of_rows_for_every_run(tmp_path, done, quick, runs):
+    total, parts = network.compute(quick, tmp_path)
+    assert [len(part) for part in parts] == [3] * total
+    assert total == len(done) == runs
 
 
 def test_no_two_cases_share_a_file():
@@ -80,7 +82,7 @@ def test_no_two_cases_share_a_file():
         Case(method, tau, theta, seed)
         for method in fig3.METHODS
         for tau in fig3.TAUS
-        for theta in (*fig3.THETAS, 1.0000001e-4)
+        for theta in (*fig3.PAPER["thetas"], 1.0000001e-4)
         for seed in range(12)
     ]
     assert len({case.file for case in cases}) == len(cases)
@@ -103,8 +105,8 @@ def test_the_quick_form_takes_the_first_examples(digits):
 
 def test_a_real_run_gives_a_row_per_observation_that_adds_up(tmp_path, digits):
     with jax.enable_x64(False):
-        path = next(fig3.compute(tmp_path, SETTINGS, **ONE))
-    frame = fig3.collect([path])
+        path = next(fig3.compute(tmp_path, **ONE))
+    frame = pd.read_csv(path)
     assert list(frame["round"]) == [0, 1, 2] and set(frame["method"]) == {"Algorithm 1"}
     np.testing.assert_allclose(frame["objective"], frame["loss"] + frame["penalty"])
     np.testing.assert_allclose(frame["density"] * 112_394, frame["nonzeros"])
@@ -113,8 +115,8 @@ def test_a_real_run_gives_a_row_per_observation_that_adds_up(tmp_path, digits):
 
 
 def test_the_figures_show_every_method_and_have_names_on_their_axes(tmp_path, done):
-    frame = fig3.collect(list(fig3.compute(tmp_path, SETTINGS, seeds=(0, 1, 2))))
-    curves, sparsity = draw(frame), draw_sparsity(frame)
+    frame = pd.concat(map(pd.read_csv, fig3.compute(tmp_path, **ALL)))
+    curves, sparsity = network.draw(frame).values()
     for ax in (*curves.axes[::2], *sparsity.axes):
         assert ax.get_ylabel()
     for ax in curves.axes:
