@@ -41,5 +41,5 @@ def own(args: argparse.Namespace) -> Any:
     with precision(np.float64):
         examples = [prepare(table, spec, agreement) for table in tables]
         shards = shards_of(examples, list(agreement.weights))
-        made = Shipped(problem_of(spec, agreement), shards, None)
+        made = Shipped(problem_of(spec, agreement), shards)
     return lambda seed: made

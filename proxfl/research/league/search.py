@@ -1,5 +1,6 @@
 """Grid or random search over steps and penalty weight; tau and batch are looped."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,9 @@ from proxfl.engine.sweep import sweep
 from proxfl.precision import precision
 from proxfl.problem import Problem
 from proxfl.prox import L1
+from proxfl.research.league.entrants import mesh
 from proxfl.research.league.standings import draw_of
+from proxfl.research.runs import where
 from proxfl.research.shipped import Shipped
 
 Span = tuple[float, float, int]
@@ -35,16 +38,14 @@ class Ranges(NamedTuple):
         spans = {"eta": self.eta, "eta_g": self.eta_g}
         if self.theta is not None:
             spans["theta"] = self.theta
-        if self.random is not None:
-            rng = np.random.default_rng(seed)
-            draws = {
-                name: np.exp(rng.uniform(np.log(low), np.log(high), self.random))
-                for name, (low, high, _) in spans.items()
-            }
-            return [{k: float(v[i]) for k, v in draws.items()} for i in range(self.random)]
-        axes = [np.geomspace(low, high, count) for low, high, count in spans.values()]
-        mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        return [dict(zip(spans, map(float, row), strict=True)) for row in mesh]
+        if self.random is None:
+            return mesh((name, tuple(np.geomspace(*span))) for name, span in spans.items())
+        rng = np.random.default_rng(seed)
+        draws = [
+            np.exp(rng.uniform(np.log(low), np.log(high), self.random))
+            for low, high, _ in spans.values()
+        ]
+        return [dict(zip(spans, point, strict=True)) for point in np.stack(draws, 1).tolist()]
 
 
 def search(
@@ -64,23 +65,22 @@ def search(
     points, rows = ranges.points(), []
     for seed in range(seeds):
         draw = draw_of(problem(seed))
-        for tau in taus:
-            for batch in batches:
-                with precision(np.float64):
-                    given = [variant(draw.problem, point, batch) for point in points]
-                seen = sweep(
-                    [method(p["eta"], p["eta_g"], tau) for p in points],
-                    given,
-                    draw.shards,
-                    rounds=rounds,
-                    every=rounds,
-                    observe={k: draw.observe[k] for k in ("optimality", "objective", "nonzeros")},
-                    seeds=[seed] * len(points),
-                )
-                for k, point in enumerate(points):
-                    ends = {name: column[k, -1] for name, column in seen.history.items()}
-                    labels = {"tau": tau, "batch": batch or "all", "seed": seed}
-                    rows.append(point | labels | ends | {"diverged": bool(seen.diverged[k])})
+        for tau, batch in itertools.product(taus, batches):
+            with precision(np.float64):
+                given = [variant(draw.problem, point, batch) for point in points]
+            seen = sweep(
+                [method(p["eta"], p["eta_g"], tau) for p in points],
+                given,
+                draw.shards,
+                rounds=rounds,
+                every=rounds,
+                observe=draw.observe,
+                seeds=[seed] * len(points),
+            )
+            for k, point in enumerate(points):
+                ends = {name: column[k, -1] for name, column in seen.history.items()}
+                labels = {"tau": tau, "batch": batch or "all", "seed": seed}
+                rows.append(point | labels | ends | {"diverged": bool(seen.diverged[k])})
     return pd.DataFrame(rows)
 
 
@@ -95,8 +95,9 @@ def draw(frame: Frame) -> Figure:
     figure, axes = plots.panels(len(taus), width=4.4, height=3.4)
     shown = frame.replace([np.inf], np.nan)
     for ax, tau in zip(axes, taus, strict=True):
-        part = shown[shown["tau"] == tau].groupby(["eta", "eta_g"])["optimality"].median()
-        part = part.reset_index()
+        part = (
+            where(shown, tau=tau).groupby(["eta", "eta_g"], as_index=False)["optimality"].median()
+        )
         ax.set_facecolor("0.85")
         dots = ax.scatter(
             part["eta"],

@@ -10,14 +10,13 @@ import pandas as pd
 
 from proxfl.drawing.plots import Frame
 from proxfl.engine.compiled import forget_if_many
-from proxfl.engine.measure import Nonzeros, ObjectiveValue, optimality
-from proxfl.engine.simulate import simulate
 from proxfl.engine.smoothness import curvature_bound, mean_curvature_bound
 from proxfl.engine.sweep import sweep
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
-from proxfl.research.league.entrants import Entrant
+from proxfl.research.league.entrants import Entrant, mesh
 from proxfl.research.league.work import Work, work
+from proxfl.research.runs import rounds_to, run, usual
 from proxfl.research.shipped import Shipped
 
 LEVELS = (1e-3, 1e-6, 1e-10)
@@ -41,12 +40,7 @@ def draw_of(shipped: Shipped) -> Draw:
         L = float(mean_curvature_bound(problem, shipped.shards, problem.x0, key))
         bound = lambda shard: curvature_bound(problem, shard, problem.x0, key)
         L_max = float(jax.lax.map(bound, shipped.shards).max())
-        observe = {
-            "optimality": optimality(problem, shipped.shards, 1 / L),
-            "objective": ObjectiveValue(),
-            "nonzeros": Nonzeros(),
-        }
-    return Draw(problem, shipped.shards, L, L_max, observe)
+        return Draw(problem, shipped.shards, L, L_max, usual(problem, shipped.shards, 1 / L))
 
 
 class Entry(NamedTuple):
@@ -72,13 +66,15 @@ def play(
     entries = []
     for done, entrant in enumerate(entrants):
         point = tune(entrant, draws[0], tau, rounds)
+        options = dict(rounds=rounds, every=max(1, rounds // 500))
+        made = [entrant.make(point, draw.L, draw.L_max, tau) for draw in draws]
         frames = [
-            run(entrant, point, draw, tau, rounds).assign(seed=seed)
-            for seed, draw in enumerate(draws[1:], start=1)
+            run(made[seed], d.problem, d.shards, d.observe, **options).assign(seed=seed)
+            for seed, d in enumerate(draws)
+            if seed > 0
         ]
-        algorithm = entrant.make(point, draws[0].L, draws[0].L_max, tau)
         with precision(np.float64):
-            cost = work(algorithm, draws[0].problem, draws[0].shards)
+            cost = work(made[0], draws[0].problem, draws[0].shards)
         entries.append(Entry(entrant, point, cost, pd.concat(frames, ignore_index=True)))
         forget_if_many()
         report(done + 1, total=len(entrants), note=entrant.name)
@@ -87,16 +83,15 @@ def play(
 
 def tune(entrant: Entrant, draw: Draw, tau: int, rounds: int) -> dict[str, float]:
     """The grid point that is fastest to the deepest level it reaches, else ends lowest."""
-    points = list(entrant.points())
+    points = mesh(entrant.grid)
     made = [entrant.make(point, draw.L, draw.L_max, tau) for point in points]
-    watch = {"optimality": draw.observe["optimality"]}
     seen = sweep(
         made,
         draw.problem,
         draw.shards,
         rounds=rounds,
         every=max(1, rounds // 60),
-        observe=watch,
+        observe={"optimality": draw.observe["optimality"]},
         progress=False,
     )
     curves = np.nan_to_num(seen.history["optimality"], nan=np.inf)
@@ -112,21 +107,6 @@ def rank(curve: np.ndarray) -> tuple[int, float]:
     return len(LEVELS) + 1, float(curve[-1])
 
 
-def run(entrant: Entrant, point: dict[str, float], draw: Draw, tau: int, rounds: int):
-    algorithm = entrant.make(point, draw.L, draw.L_max, tau)
-    with precision(np.float64):
-        result = simulate(
-            algorithm,
-            draw.problem,
-            draw.shards,
-            rounds=rounds,
-            every=max(1, rounds // 500),
-            observe=draw.observe,
-            progress=False,
-        )
-    return pd.DataFrame(result.history).drop(columns=["bytes_up", "bytes_down"])
-
-
 def summary(entry: Entry) -> dict[str, Any]:
     """The line as it is printed: medians over draws."""
     frame = entry.frame.sort_values("round")
@@ -137,16 +117,14 @@ def summary(entry: Entry) -> dict[str, Any]:
         "final optimality": float(last["optimality"].median()),
     }
     for level in LEVELS:
-        first = frame[frame["optimality"] <= level].groupby("seed")["round"].min()
-        first = first.reindex(last.index)
-        there = float(first.fillna(np.inf).median())
+        there = float(rounds_to(frame, level).fillna(np.inf).median())
         row[f"rounds to {level:.0e}"] = there
         row[f"kB up to {level:.0e}"] = there * entry.work.bytes_up / 1e3
     return row | {
         "vectors up": entry.work.vectors_up,
         "vectors down": entry.work.vectors_down,
         "gradients": entry.work.gradients,
-        "proxes": entry.work.client_proxes + entry.work.server_proxes,
+        "proxes": entry.work.proxes,
         "ms per round": 1e3 * float((last["seconds"] / last["round"]).median()),
         "nonzeros": float(last["nonzeros"].median()),
         "tuned": ", ".join(f"{k} = {v:.3g}" for k, v in entry.point.items()),

@@ -1,73 +1,54 @@
 """What one round costs a client: gradients, proxes, vectors; counted, not declared."""
 
-from typing import NamedTuple
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 
-from proxfl.core import Algorithm, Objective, Received, Regulariser, expand
+from proxfl.core import Algorithm, Objective, Received, expand
 from proxfl.engine.messages import round_bytes
 from proxfl.engine.round import one_round
-from proxfl.points import Point, dtype, size
+from proxfl.points import dtype, size
 from proxfl.problem import Problem, Shard
 
 
 class Work(NamedTuple):
     gradients: int  # per client and round
-    client_proxes: int
-    server_proxes: int
+    proxes: int  # of a client and the server
     vectors_up: float  # in units of one model
     vectors_down: float
     bytes_up: int
-    bytes_down: int
 
 
-class Counted(Regulariser):
-    """A regulariser that counts the calls of its prox; only for running without compilation."""
+class Counted:
+    """A function that counts its calls; only for running without compilation."""
 
-    def __init__(self, g: Regulariser):
-        self.g, self.proxes = g, 0
+    def __init__(self, function: Callable[..., Any]):
+        self.function, self.calls = function, 0
 
-    def value(self, x: Point):
-        return self.g.value(x)
-
-    def prox(self, x: Point, step):
-        self.proxes += 1
-        return self.g.prox(x, step)
-
-    def distance(self, x: Point, grad: Point):
-        return self.g.distance(x, grad)
-
-    def bound(self, x: Point):
-        return self.g.bound(x)
+    def __call__(self, *args: Any) -> Any:
+        self.calls += 1
+        return self.function(*args)
 
 
 def work(algorithm: Algorithm, problem: Problem, shards: Shard) -> Work:
     """Run one round of one client without compiling, counting what it asks for."""
-    shard = jax.tree.map(lambda a: a[0], shards)
-    f = problem.objective(shard)
-    gradients = 0
-
-    def counted(function):
-        def call(*args):
-            nonlocal gradients
-            gradients += 1
-            return function(*args)
-
-        return call
-
-    watched = Objective(counted(f.grad), counted(f.full_grad), f.value)
+    f = problem.objective(jax.tree.map(lambda a: a[0], shards))
+    grad, full_grad, prox = Counted(f.grad), Counted(f.full_grad), Counted(problem.g.prox)
+    watched = Objective(grad, full_grad, f.value)
+    g = copy.copy(problem.g)
+    object.__setattr__(g, "prox", prox)  # on a copy, since regularisers are frozen
     server, state = algorithm.init(problem.g, problem.x0)
-    at_client, at_server = Counted(problem.g), Counted(problem.g)
 
     def ask(e, down):
         nonlocal state
-        one = algorithm.exchanges()[e]
-        reply = one.client(watched, at_client, state, down, jax.random.key(0))
+        reply = algorithm.exchanges()[e].client(watched, g, state, down, jax.random.key(0))
         state = reply.state
         return Received(expand(reply.up), 1.0, jax.random.key(1))
 
     with jax.disable_jit():
-        one_round(algorithm.exchanges(), at_server, server, ask)
+        one_round(algorithm.exchanges(), g, server, ask)
     up, down = round_bytes(algorithm, problem, shards)
     model = size(problem.x0) * dtype(problem.x0).itemsize
-    return Work(gradients, at_client.proxes, at_server.proxes, up / model, down / model, up, down)
+    return Work(grad.calls + full_grad.calls, prox.calls, up / model, down / model, up)
