@@ -16,8 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.data.federated import Federation, curvatures, demand
-from proxfl.data.sizes import per_client
+from proxfl.data.federated import Federation, curvatures, must
+from proxfl.data.partition import per_client
+from proxfl.pytree import Rule, count, keep_rules, leaf, non_negative
+
+FINITE = Rule("finite", lambda v: bool(np.isfinite(v)))
+CORRELATION = Rule("strictly between -1 and 1", lambda v: bool(-1 < v < 1))
+CONDITION = Rule("at least 1 and finite", lambda v: v.item() is None or bool(1 <= v < np.inf))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +33,15 @@ class Design:
     eigenvectors, and its eigenvalues fall evenly on a log scale from 1 to 1 / condition.
     """
 
-    clients: int = 10
+    __post_init__ = keep_rules
+
+    clients: int = count(default=10)
     rows: int | Sequence[int] = 60
-    features: int = 20
-    correlation: float = 0.5
-    condition: float | None = None
-    feature_shift: float = 0.0
-    coef_shift: float = 0.0
+    features: int = count(default=20)
+    correlation: float = leaf(default=0.5, rule=CORRELATION)
+    condition: float | None = leaf(default=None, rule=CONDITION)
+    feature_shift: float = non_negative(default=0.0)
+    coef_shift: float = non_negative(default=0.0)
 
 
 STANDARD = Design()
@@ -45,20 +52,15 @@ def federate(
     design: Design,
     truth: Callable[[np.random.Generator], np.ndarray],
     answer: Callable[[np.random.Generator, np.ndarray], np.ndarray],
-    *,
+    choices: dict[str, Any],
     seed: int,
-    **choices: Any,
 ) -> Federation:
     """Draw the truth, every client's rows, and the answers to their scores A_i w_i."""
-    check(design)
+    must("strength", choices["strength"], FINITE)
     sizes = per_client(design.rows, design.clients)
     cuts = np.cumsum(sizes)[:-1]
     of_truth, of_means, of_coefs, of_rows, of_answers = np.random.default_rng(seed).spawn(5)
     w = truth(of_truth)
-    demand(
-        np.all(np.isfinite(w)),
-        f"strength must be finite, got {choices.get('strength')}; give a number.",
-    )
     means = design.feature_shift * apart(of_means, design.clients, (design.features,))
     coefs = w + design.coef_shift * apart(of_coefs, design.clients, w.shape)
     body = of_rows.standard_normal((sizes.sum(), design.features)) @ root(covariance(design))
@@ -96,27 +98,3 @@ def root(matrix: np.ndarray) -> np.ndarray:
     """The symmetric square root of a positive semi-definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-
-
-def check(design: Design) -> None:
-    """Raises ValueError with the first dial that is out of range."""
-    demand(
-        design.features >= 1,
-        f"design.features must be at least 1, got {design.features}; give one or more.",
-    )
-    demand(
-        -1 < design.correlation < 1,
-        f"design.correlation must lie strictly between -1 and 1, got {design.correlation}; "
-        "0 makes the features independent.",
-    )
-    demand(
-        design.condition is None or 1 <= design.condition < np.inf,
-        f"design.condition must be at least 1 and finite, got {design.condition}; leave it out to "
-        "keep the correlations.",
-    )
-    for dial in ("feature_shift", "coef_shift"):
-        value = getattr(design, dial)
-        demand(
-            0 <= value < np.inf,
-            f"design.{dial} must be non-negative and finite, got {value}; 0 makes clients alike.",
-        )

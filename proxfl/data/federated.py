@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from proxfl.pytree import Rule
+
 Site = tuple[np.ndarray, np.ndarray]  # one client's features, a row per example, and its labels
 
 
@@ -26,6 +28,22 @@ def demand(holds: Any, sentence: str) -> None:
     """Raise ValueError with the sentence unless the condition holds."""
     if not holds:
         raise ValueError(sentence)
+
+
+AT_LEAST_ONE = Rule("at least 1", lambda v: bool(v >= 1))
+
+
+def between(low: int, high: int, what: str) -> Rule:
+    return Rule(f"between {low} and the {high} {what}", lambda v: bool(low <= v <= high))
+
+
+def one_of(*names: str) -> Rule:
+    return Rule(f"one of {', '.join(names)}", lambda v: v.item() in names)
+
+
+def must(name: str, value: Any, rule: Rule) -> None:
+    """Raise ValueError unless the argument of this name keeps the rule."""
+    demand(rule.holds(np.asarray(value)), f"{name} must be {rule.words}, got {value!r}.")
 
 
 def curvatures(sites: Sequence[Site]) -> dict[str, float]:

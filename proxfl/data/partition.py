@@ -1,4 +1,4 @@
-"""Who gets which example: lists of index arrays, one per client.
+"""Who gets how many rows, and which: lists of index arrays, one per client.
 
 Every partition is disjoint, covers all examples, and leaves no client empty; indices come sorted.
 """
@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from proxfl.data.federated import Site, demand
+from proxfl.data.federated import AT_LEAST_ONE, Site, between, demand, must
+from proxfl.pytree import NON_NEGATIVE, POSITIVE, Rule
+
+SIZES = Rule(
+    "whole numbers of at least 1",
+    lambda v: v.ndim == 1 and v.dtype.kind in "iu" and bool((v >= 1).all()),
+)
 
 
 def iid(total: int, clients: int, *, seed: int) -> list[np.ndarray]:
@@ -18,15 +24,12 @@ def iid(total: int, clients: int, *, seed: int) -> list[np.ndarray]:
 
 
 def by_size(total: int, sizes: Sequence[int], *, seed: int) -> list[np.ndarray]:
-    """Parts of the given sizes, drawn uniformly; `sizes.power_law` makes skewed ones."""
+    """Parts of the given sizes, drawn uniformly; `power_law` makes skewed ones."""
+    must("sizes", sizes, SIZES)
     wanted = np.asarray(sizes)
     demand(
-        wanted.ndim == 1 and wanted.dtype.kind in "iu" and np.all(wanted >= 1),
-        f"sizes must be whole numbers of at least 1, one per client, got {sizes}; fix them.",
-    )
-    demand(
         wanted.sum() == total,
-        f"sizes must sum to the {total} examples, got a sum of {wanted.sum()}; adjust them.",
+        f"sizes must sum to the {total} examples, got a sum of {wanted.sum()}.",
     )
     order = np.random.default_rng(seed).permutation(total)
     return [np.sort(part) for part in np.split(order, np.cumsum(wanted)[:-1])]
@@ -58,12 +61,8 @@ def dirichlet(
     """
     labels = one_axis(labels)
     enough(len(labels), clients, least)
-    demand(
-        0 < concentration < np.inf,
-        f"concentration must be positive and finite, got {concentration}; "
-        "use iid for an even mix and by_label for none.",
-    )
-    demand(least >= 1, f"least must be at least 1, got {least}; no client may be empty.")
+    must("concentration", concentration, POSITIVE)
+    must("least", least, AT_LEAST_ONE)
     rng = np.random.default_rng(seed)
     holders = [rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
     for _ in range(100):
@@ -113,18 +112,48 @@ def deal(labels: np.ndarray, among: np.ndarray, clients: int) -> list[np.ndarray
 
 
 def enough(total: int, clients: int, least: int = 1) -> None:
-    demand(clients >= 1, f"clients must be at least 1, got {clients}; give one or more.")
+    must("clients", clients, AT_LEAST_ONE)
     demand(
         clients * least <= total,
-        f"{clients} clients need {clients * least} examples or more, got {total}; "
-        "use fewer clients.",
+        f"{clients} clients need {clients * least} examples or more, got {total}.",
     )
 
 
 def one_axis(labels: np.ndarray) -> np.ndarray:
     labels = np.asarray(labels)
-    demand(
-        labels.ndim == 1,
-        f"labels must have one axis, got shape {labels.shape}; give one label per example.",
-    )
+    demand(labels.ndim == 1, f"labels must have one axis, got shape {labels.shape}.")
     return labels
+
+
+def per_client(rows: int | Sequence[int], clients: int) -> np.ndarray:
+    """One positive size per client, from one for all or from one for each."""
+    must("clients", clients, AT_LEAST_ONE)
+    sizes = np.full(clients, rows) if np.ndim(rows) == 0 else np.asarray(rows)
+    demand(
+        sizes.shape == (clients,),
+        f"rows must be one number or {clients} of them, one per client, got {sizes.size}.",
+    )
+    demand(SIZES.holds(sizes), f"rows must be {SIZES.words}, got {rows}.")
+    return sizes
+
+
+def lognormal(clients: int, *, seed: int) -> list[int]:
+    """The sizes of the FedProx data: 50 and more, with a heavy tail of exp(N(4, std 2))."""
+    must("clients", clients, AT_LEAST_ONE)
+    tail = np.random.default_rng(seed).lognormal(4.0, 2.0, clients)
+    return (50 + np.floor(tail)).astype(int).tolist()
+
+
+def power_law(total: int, clients: int, exponent: float) -> list[int]:
+    """Sizes that sum to `total` and fall off as rank^-exponent; everyone holds at least one row.
+
+    Fractions are rounded down, and what is left goes to those who lost most by it.
+    """
+    must("clients", clients, between(1, total, "rows"))
+    must("exponent", exponent, NON_NEGATIVE)
+    shares = np.arange(1, clients + 1) ** -float(exponent)
+    exact = (total - clients) * shares / shares.sum()
+    sizes = np.floor(exact).astype(int)
+    short = total - clients - sizes.sum()
+    sizes[np.argsort(sizes - exact, kind="stable")[:short]] += 1
+    return (1 + sizes).tolist()

@@ -17,14 +17,65 @@ how it scaled, and other seeds may need a smaller penalty (see `gradient_at_zero
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from proxfl.data.federated import Federation, Site, curvatures, demand
-from proxfl.data.scaling import RAW, Scaling, rescale
-from proxfl.data.sizes import per_client
+from proxfl.data.federated import (
+    AT_LEAST_ONE,
+    Federation,
+    Site,
+    curvatures,
+    demand,
+    must,
+    one_of,
+)
+from proxfl.data.partition import per_client
 from proxfl.losses import Logistic
+from proxfl.pytree import NON_NEGATIVE, POSITIVE, Rule, choice, keep_rules, leaf
+
+FACTOR = Rule(POSITIVE.words, lambda v: v.item() is None or POSITIVE.holds(v))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """An explicit choice, since step sizes mean nothing without it.
+
+    Rows as drawn (`raw`) or of length one (`unit`), then one common factor, given or found.
+
+    `smoothness` asks for the factor that makes curvature * lambda_max of the mean over clients of
+    A_i' A_i / m_i equal to it, with the curvature 1/4 of the logistic loss.
+    """
+
+    __post_init__ = keep_rules
+
+    rows: str = choice("unit", default="raw")
+    factor: float | None = leaf(default=None, rule=FACTOR)
+    smoothness: float | None = leaf(default=None, rule=FACTOR)
+
+
+RAW = Scaling()
+
+
+def rescale(sites: Sequence[Site], scaling: Scaling) -> tuple[list[Site], float]:
+    """The scaled sites and the common factor that was used."""
+    demand(
+        scaling.factor is None or scaling.smoothness is None,
+        f"scaling has factor={scaling.factor} and smoothness={scaling.smoothness}; give only one.",
+    )
+    based = sites if scaling.rows == "raw" else [(unit_rows(A), y) for A, y in sites]
+    factor = 1.0 if scaling.factor is None else float(scaling.factor)
+    if scaling.smoothness is not None:
+        bound = Logistic.curvature * curvatures(based)["lambda_max"]
+        factor = math.sqrt(scaling.smoothness / bound)
+    return [(factor * A, y) for A, y in based], factor
+
+
+def unit_rows(A: np.ndarray) -> np.ndarray:
+    """Every row divided by its length; a row of zeros stays as it is."""
+    lengths = np.linalg.norm(A, axis=1, keepdims=True)
+    return A / np.where(lengths > 0, lengths, 1.0)
 
 
 def synthetic(
@@ -45,7 +96,11 @@ def synthetic(
     and beta are standard deviations (`std`, as in the authors' code) or variances (`variance`).
     """
     sizes = per_client(rows, clients)
-    check(alpha, beta, features, labels, spread)
+    must("features", features, AT_LEAST_ONE)
+    must("alpha", alpha, NON_NEGATIVE)
+    must("beta", beta, NON_NEGATIVE)
+    must("labels", labels, one_of("argmax", "sign"))
+    must("spread", spread, one_of("std", "variance"))
     stds = (alpha, beta) if spread == "std" else (alpha**0.5, beta**0.5)
     classes = 2 if labels == "argmax" else 1
     sites, factor = rescale(
@@ -71,24 +126,6 @@ def synthetic(
         "clients_with_one_label": sum(len(np.unique(y)) == 1 for _, y in sites),
     }
     return Federation(sites, None, {"generator": "synthetic", "choices": choices, "facts": facts})
-
-
-def check(alpha: float, beta: float, features: int, labels: str, spread: str) -> None:
-    """Raises ValueError with the first argument that is wrong."""
-    demand(features >= 1, f"features must be at least 1, got {features}; give one or more.")
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        demand(
-            0 <= value < np.inf,
-            f"{name} must be non-negative and finite, got {value}; 0 means no spread.",
-        )
-    demand(
-        labels in ("argmax", "sign"),
-        f"labels must be 'argmax' or 'sign', got {labels!r}; choose a rule.",
-    )
-    demand(
-        spread in ("std", "variance"),
-        f"spread must be 'std' or 'variance', got {spread!r}; say how to read alpha and beta.",
-    )
 
 
 def draw(

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from proxfl.data.design import STANDARD, Design, federate
-from proxfl.data.federated import Federation, demand
+from proxfl.data.federated import Federation, between, demand, must
+from proxfl.pytree import NON_NEGATIVE
 
 
 def lasso(
@@ -20,16 +21,9 @@ def lasso(
     seed: int,
 ) -> Federation:
     """Linear regression on a few features, at random places, of coefficients +- strength."""
-    return federate(
-        "lasso",
-        design,
-        sparse(design.features, nonzeros, strength),
-        plus_noise(noise),
-        nonzeros=int(nonzeros),
-        strength=float(strength),
-        noise=float(noise),
-        seed=seed,
-    )
+    choices = {"nonzeros": int(nonzeros), "strength": float(strength), "noise": float(noise)}
+    truth = sparse(design, nonzeros, strength)
+    return federate("lasso", design, truth, plus_noise(noise), choices, seed)
 
 
 def logistic(
@@ -41,15 +35,9 @@ def logistic(
         odds = rng.logistic(size=scores.shape)  # P(odds < score) is the sigmoid of the score
         return np.where(odds < scores, 1.0, -1.0)
 
-    return federate(
-        "logistic",
-        design,
-        sparse(design.features, nonzeros, strength),
-        answer,
-        nonzeros=int(nonzeros),
-        strength=float(strength),
-        seed=seed,
-    )
+    choices = {"nonzeros": int(nonzeros), "strength": float(strength)}
+    truth = sparse(design, nonzeros, strength)
+    return federate("logistic", design, truth, answer, choices, seed)
 
 
 def poisson(
@@ -65,15 +53,9 @@ def poisson(
         )
         return rng.poisson(np.exp(scores)).astype(float)
 
-    return federate(
-        "poisson",
-        design,
-        sparse(design.features, nonzeros, strength),
-        answer,
-        nonzeros=int(nonzeros),
-        strength=float(strength),
-        seed=seed,
-    )
+    choices = {"nonzeros": int(nonzeros), "strength": float(strength)}
+    truth = sparse(design, nonzeros, strength)
+    return federate("poisson", design, truth, answer, choices, seed)
 
 
 def group_sparse(
@@ -87,30 +69,17 @@ def group_sparse(
 ) -> Federation:
     """Linear regression where consecutive features act in groups, and only a few groups act."""
     groups = design.features // max(group, 1)
-    demand(
-        group >= 1 and groups * group == design.features,
-        f"group must divide the {design.features} features, got {group}; change one of them.",
-    )
-    demand(
-        0 <= active <= groups,
-        f"active must be between 0 and the {groups} groups, got {active}; lower it.",
-    )
+    fits = group >= 1 and groups * group == design.features
+    demand(fits, f"group must divide the {design.features} features, got {group}.")
+    must("active", active, between(0, groups, "groups"))
 
     def truth(rng):
         acts = rng.permutation(groups) < active
         return (acts[:, None] * rng.normal(0.0, strength, (groups, group))).ravel()
 
-    return federate(
-        "group_sparse",
-        design,
-        truth,
-        plus_noise(noise),
-        group=int(group),
-        active=int(active),
-        strength=float(strength),
-        noise=float(noise),
-        seed=seed,
-    )
+    choices = {"group": int(group), "active": int(active)}
+    choices |= {"strength": float(strength), "noise": float(noise)}
+    return federate("group_sparse", design, truth, plus_noise(noise), choices, seed)
 
 
 def low_rank(
@@ -123,51 +92,29 @@ def low_rank(
     seed: int,
 ) -> Federation:
     """Regression on several outputs at once; all singular values of the truth equal strength."""
-    most = min(design.features, outputs)
-    demand(
-        1 <= rank <= most,
-        f"rank must be between 1 and {most}, the smaller side of the truth, got {rank}; lower it.",
-    )
+    least = min(design.features, outputs)
+    must("rank", rank, between(1, least, "rows or columns of the truth"))
 
     def truth(rng):
         left, _ = np.linalg.qr(rng.standard_normal((design.features, rank)))
         right, _ = np.linalg.qr(rng.standard_normal((outputs, rank)))
         return strength * left @ right.T
 
-    return federate(
-        "low_rank",
-        design,
-        truth,
-        plus_noise(noise),
-        outputs=int(outputs),
-        rank=int(rank),
-        strength=float(strength),
-        noise=float(noise),
-        seed=seed,
-    )
+    choices = {"outputs": int(outputs), "rank": int(rank)}
+    choices |= {"strength": float(strength), "noise": float(noise)}
+    return federate("low_rank", design, truth, plus_noise(noise), choices, seed)
 
 
 def sparse(
-    features: int, nonzeros: int, strength: float
+    design: Design, nonzeros: int, strength: float
 ) -> Callable[[np.random.Generator], np.ndarray]:
     """Draws +- strength at `nonzeros` random places and zero elsewhere."""
-    demand(
-        0 <= nonzeros <= features,
-        f"nonzeros must be between 0 and the {features} features, got {nonzeros}; lower it.",
-    )
-
-    def truth(rng):
-        return (rng.permutation(features) < nonzeros) * rng.choice([-strength, strength], features)
-
-    return truth
+    d = design.features
+    must("nonzeros", nonzeros, between(0, d, "features"))
+    return lambda rng: (rng.permutation(d) < nonzeros) * rng.choice([-strength, strength], d)
 
 
-def plus_noise(
-    noise: float,
-) -> Callable[[np.random.Generator, np.ndarray], np.ndarray]:
+def plus_noise(noise: float) -> Callable[[np.random.Generator, np.ndarray], np.ndarray]:
     """Answers with the score and a normal error of the given standard deviation."""
-    demand(
-        0 <= noise < np.inf,
-        f"noise must be non-negative and finite, got {noise}; 0 makes answers exact.",
-    )
+    must("noise", noise, NON_NEGATIVE)
     return lambda rng, scores: scores + noise * rng.standard_normal(scores.shape)

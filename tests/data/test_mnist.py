@@ -9,9 +9,9 @@ import tarfile
 import numpy as np
 import pytest
 
-from proxfl.data import fetch, idx
+from proxfl.data import fetch
 from proxfl.data.fetch import Collection, cache_folder, digest, get
-from proxfl.data.mnist import FASHION_MNIST, FILES, MNIST, load
+from proxfl.data.mnist import FASHION_MNIST, FILES, MNIST, load, parse
 
 SHAPES = {FILES[0]: (6, 28, 28), FILES[1]: (6,), FILES[2]: (3, 28, 28), FILES[3]: (3,)}
 ARRAYS = {
@@ -246,13 +246,13 @@ def test_loading_checks_what_it_reads(tmp_path):
 @pytest.mark.parametrize("data", [b"", b"\0\0\x08", b"\0\0\x0d\x01\0\0\0\1....", b"\x1f\x8b\x08\0"])
 def test_other_formats_are_not_idx(data):
     with pytest.raises(ValueError, match="not an IDX file of unsigned bytes"):
-        idx.parse(data, "it")
+        parse(data, "it")
 
 
 @pytest.mark.parametrize("change", [lambda d: d[:-1], lambda d: d + b"\0", lambda d: d[:6]])
 def test_an_idx_file_of_another_length_than_its_header_says_is_refused(change):
     with pytest.raises(ValueError, match="which its header does not fit"):
-        idx.parse(change(CONTENTS[FILES[0]]), "it")
+        parse(change(CONTENTS[FILES[0]]), "it")
 
 
 @pytest.mark.parametrize("collection", [MNIST, FASHION_MNIST], ids=lambda c: c.name)

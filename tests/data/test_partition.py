@@ -5,8 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxfl.data.partition import by_label, by_size, dirichlet, hand_out, iid, paper_mnist
-from proxfl.data.sizes import lognormal, power_law
+from proxfl.data.partition import (
+    by_label,
+    by_size,
+    dirichlet,
+    hand_out,
+    iid,
+    lognormal,
+    paper_mnist,
+    power_law,
+)
 
 LABELS = np.random.default_rng(0).integers(0, 10, 4000)
 PARTITIONS = {
@@ -137,18 +145,18 @@ def test_hand_out_gives_each_client_its_rows():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: iid(5, 6, seed=0), "6 clients need 6 examples or more, got 5; use fewer"),
-        (lambda: iid(5, 0, seed=0), "clients must be at least 1, got 0; "),
-        (lambda: by_size(5, [2, 2], seed=0), "sum to the 5 examples, got a sum of 4; "),
-        (lambda: by_size(5, [5, 0], seed=0), "at least 1, one per client, got [5, 0]; "),
+        (lambda: iid(5, 6, seed=0), "6 clients need 6 examples or more, got 5."),
+        (lambda: iid(5, 0, seed=0), "clients must be at least 1, got 0."),
+        (lambda: by_size(5, [2, 2], seed=0), "sum to the 5 examples, got a sum of 4."),
+        (lambda: by_size(5, [5, 0], seed=0), "at least 1, got [5, 0]."),
         (lambda: by_label(np.array([0, 1, 1, 1]), 4), "use fewer clients."),
-        (lambda: by_label(np.eye(3), 3), "one axis, got shape (3, 3); "),
-        (lambda: dirichlet(LABELS, 5, 0.0, seed=0), "positive and finite, got 0.0; "),
-        (lambda: dirichlet(LABELS, 5, 1.0, least=0, seed=0), "least must be at least 1, got 0; "),
+        (lambda: by_label(np.eye(3), 3), "one axis, got shape (3, 3)."),
+        (lambda: dirichlet(LABELS, 5, 0.0, seed=0), "positive and finite, got 0.0."),
+        (lambda: dirichlet(LABELS, 5, 1.0, least=0, seed=0), "least must be at least 1, got 0."),
         (lambda: dirichlet(LABELS, 400, 1e-3, seed=0), "raise concentration or use fewer clients."),
-        (lambda: paper_mnist(LABELS[:9], 5, seed=0), "5 clients need 10 examples or more, got 9; "),
-        (lambda: power_law(3, 4, 1.0), "between 1 and the 3 rows, got 4; "),
-        (lambda: power_law(3, 2, -1.0), "exponent must be non-negative and finite, got -1.0; "),
+        (lambda: paper_mnist(LABELS[:9], 5, seed=0), "5 clients need 10 examples or more, got 9."),
+        (lambda: power_law(3, 4, 1.0), "between 1 and the 3 rows, got 4."),
+        (lambda: power_law(3, 2, -1.0), "exponent must be non-negative and finite, got -1.0."),
     ],
 )
 def test_bad_arguments_get_one_clear_sentence(call, words):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from proxfl.data.federated import curvatures
-from proxfl.data.scaling import Scaling, rescale
-from proxfl.data.sizes import lognormal
-from proxfl.data.synthetic import synthetic
+from proxfl.data.partition import lognormal
+from proxfl.data.synthetic import Scaling, rescale, synthetic
 
 PAPER = Scaling("unit", smoothness=0.01)
 
@@ -118,16 +117,14 @@ def test_curvatures_are_eigenvalues_whatever_the_shape(rows, features):
 @pytest.mark.parametrize(
     "bad, words",
     [
-        ({"alpha": -1.0}, "alpha must be non-negative and finite, got -1.0; "),
-        ({"beta": np.nan}, "beta must be non-negative and finite, got nan; "),
-        ({"clients": 0}, "clients must be at least 1, got 0; "),
-        ({"clients": 3, "rows": [4, 4]}, "3 of them, one per client, got 2; "),
-        ({"rows": 0}, "whole numbers of at least 1, got 0; "),
-        ({"features": 0}, "features must be at least 1, got 0; "),
-        ({"labels": "max"}, "labels must be 'argmax' or 'sign', got 'max'; "),
-        ({"spread": "sd"}, "spread must be 'std' or 'variance', got 'sd'; "),
-        ({"scaling": Scaling("cols")}, "scaling.rows must be 'raw' or 'unit', got 'cols'; "),
-        ({"scaling": Scaling(factor=0.0)}, "scaling.factor must be positive and finite, got 0.0; "),
+        ({"alpha": -1.0}, "alpha must be non-negative and finite, got -1.0."),
+        ({"beta": np.nan}, "beta must be non-negative and finite, got nan."),
+        ({"clients": 0}, "clients must be at least 1, got 0."),
+        ({"clients": 3, "rows": [4, 4]}, "3 of them, one per client, got 2."),
+        ({"rows": 0}, "whole numbers of at least 1, got 0."),
+        ({"features": 0}, "features must be at least 1, got 0."),
+        ({"labels": "max"}, "labels must be one of argmax, sign, got 'max'."),
+        ({"spread": "sd"}, "spread must be one of std, variance, got 'sd'."),
         ({"scaling": Scaling(factor=1.0, smoothness=2.0)}, "factor=1.0 and smoothness=2.0; "),
     ],
     ids=str,
@@ -137,3 +134,18 @@ def test_bad_arguments_get_one_clear_sentence(bad, words):
         synthetic(**{"alpha": 1.0, "beta": 1.0, "seed": 0} | bad)
     sentence = str(error.value)
     assert words in sentence and sentence.endswith(".") and "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    "bad, words",
+    [
+        ({"rows": "cols"}, "Scaling.rows must be one of raw, unit, got 'cols'."),
+        ({"factor": 0.0}, "Scaling.factor must be positive and finite, got 0.0."),
+        ({"smoothness": np.inf}, "Scaling.smoothness must be positive and finite, got inf."),
+    ],
+    ids=str,
+)
+def test_a_scaling_that_makes_no_sense_cannot_be_made(bad, words):
+    with pytest.raises(ValueError) as error:
+        Scaling(**bad)
+    assert str(error.value) == words

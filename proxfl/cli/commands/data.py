@@ -23,6 +23,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from proxfl.data import mnist
 
-    fetch = {"mnist": mnist.get_mnist, "fashion-mnist": mnist.get_fashion_mnist}[args.name]
-    print(f"Files, checked: {fetch(args.cache, args.source)}")
+    wanted = {"mnist": mnist.MNIST, "fashion-mnist": mnist.FASHION_MNIST}[args.name]
+    print(f"Files, checked: {mnist.get(wanted, args.cache, args.source)}")
     return 0
