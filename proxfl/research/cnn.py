@@ -52,10 +52,8 @@ def init(key: PRNGKeyArray, dtype: Any = jnp.float32) -> Params:
 def logits(params: Params, images: Images) -> Float[Array, "rows 10"]:
     """A score per kind, for images as bytes."""
     x = as_pixels(images, params["conv1"]["kernel"].dtype)[..., None]
-    for name in ("conv1", "conv2"):
-        x = jax.nn.relu(
-            convolve_and_pool(params[name], x)
-        )  # the pool first: a quarter of the ReLUs
+    for name in ("conv1", "conv2"):  # the pool before the ReLU: a quarter of them
+        x = jax.nn.relu(convolve_and_pool(params[name], x))
     x = x.reshape(x.shape[0], -1)
     for name in ("dense1", "dense2"):
         x = jax.nn.relu(affine(params[name], x))

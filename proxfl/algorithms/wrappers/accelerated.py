@@ -25,7 +25,8 @@ from jaxtyping import Array, Bool, Float
 
 from proxfl.algorithms.decoupled import Decoupled, Memory
 from proxfl.algorithms.ring import Ring, gram, mix, push, ring
-from proxfl.core import Algorithm, Objective, Received, Regulariser, Reply
+from proxfl.algorithms.wrappers.wrapper import Wrapper
+from proxfl.core import Objective, Received, Regulariser, Reply
 from proxfl.points import Point, Scalar, dot, dtype, norm
 from proxfl.pytree import choice, count, pytree
 
@@ -70,10 +71,8 @@ class Client(NamedTuple):
 
 
 @pytree
-class Accelerated(Algorithm[Server, Client, Down, Point]):
+class Accelerated(Wrapper):
     """Algorithm 1 from mixed starting points."""
-
-    needs_everyone = True
 
     inner: Decoupled
     memory: int = count(default=10, least=2)
@@ -82,10 +81,6 @@ class Accelerated(Algorithm[Server, Client, Down, Point]):
     @property
     def eta_round(self):
         return self.inner.eta_round
-
-    @property
-    def longest_prox(self):
-        return self.inner.longest_prox
 
     def init(self, g, x0):
         x, memory = self.inner.init(g, x0)

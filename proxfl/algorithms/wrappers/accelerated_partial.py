@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from proxfl.algorithms.decoupled_partial import DecoupledPartial, Global
 from proxfl.algorithms.ring import mix
 from proxfl.algorithms.wrappers.accelerated import Guard, Past, extrapolate, fresh
-from proxfl.core import Algorithm, Objective, Received, Regulariser
+from proxfl.algorithms.wrappers.wrapper import Wrapper
+from proxfl.core import Received, Regulariser
 from proxfl.points import Point
 from proxfl.pytree import choice, count, pytree
 
@@ -22,10 +23,8 @@ class Server(NamedTuple):
 
 
 @pytree
-class AcceleratedPartial(Algorithm[Server, Point, Global, Point]):
+class AcceleratedPartial(Wrapper):
     """Algorithm 1 with server memory, from mixed starting points."""
-
-    needs_everyone = False
 
     inner: DecoupledPartial
     memory: int = count(default=10, least=2)
@@ -34,10 +33,6 @@ class AcceleratedPartial(Algorithm[Server, Point, Global, Point]):
     @property
     def eta_round(self):
         return self.inner.eta_round
-
-    @property
-    def longest_prox(self):
-        return self.inner.longest_prox
 
     def init(self, g, x0):
         inner, state = self.inner.init(g, x0)
@@ -51,9 +46,6 @@ class AcceleratedPartial(Algorithm[Server, Point, Global, Point]):
 
     def start(self, g: Regulariser, state: Point, down: Global) -> Point:
         return self.inner.start(g, state, down)
-
-    def client(self, f: Objective, g: Regulariser, state: Point, down: Global, key):
-        return self.inner.client(f, g, state, down, key)
 
     def server(self, g, server: Server, received: Received):
         after = self.inner.server(g, server.inner, received)

@@ -33,9 +33,7 @@ from proxfl.core import Objective, Received, Regulariser, Reply, is_compact
 from proxfl.points import Scalar, norm
 from proxfl.pytree import choice, fraction, non_negative, positive, pytree
 
-NOISE = (
-    2**31 - 2
-)  # folded into a key that the inner method may use as well; no step count gets here
+NOISE = 2**31 - 2  # folded into a key the inner method may use too; no step count gets here
 
 
 def clipped(up: Any, longest: Scalar) -> Any:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from proxfl.core import Algorithm, Received
+from proxfl.core import Algorithm, Objective, Received, Regulariser
 from proxfl.points import Scalar
 
 
 class Wrapper(Algorithm[Any, Any, Any, Any]):
-    """A method around another, its field `inner`; says itself what a client does."""
+    """A method around another, its field `inner`."""
 
     inner: Any
 
@@ -24,6 +24,9 @@ class Wrapper(Algorithm[Any, Any, Any, Any]):
 
     def broadcast(self, g, server):
         return self.inner.broadcast(g, server)
+
+    def client(self, f: Objective, g: Regulariser, state: Any, down: Any, key):
+        return self.inner.client(f, g, state, down, key)
 
     def server(self, g, server, received: Received):
         return self.inner.server(g, server, received)
