@@ -112,6 +112,7 @@ class Algorithm(abc.ABC, Generic[S, C, D, U]):
     """
 
     needs_everyone: Any  # a truth value, or a property that gives one
+    longest_prox: Any = jnp.inf  # the largest step it ever gives to `g.prox`; may be a property
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -139,11 +140,6 @@ class Algorithm(abc.ABC, Generic[S, C, D, U]):
     @abc.abstractmethod
     def output(self, g: Regulariser, server: S) -> Point:
         """The model this method reports; every metric is evaluated here."""
-
-    @property
-    def longest_prox(self) -> Scalar:
-        """The largest step it ever gives to `g.prox`; infinite where it grows without limit."""
-        return jnp.inf
 
     def exchanges(self) -> tuple[Any, ...]:
         """The down-client-up-server exchanges that make one round, in order."""

@@ -36,10 +36,6 @@ class Adaptive(Algorithm[Server, None, Point, Point]):
 
     step: Scalar = positive()
 
-    @property
-    def longest_prox(self):
-        return jnp.inf
-
     def init(self, g, x0):
         step = jnp.asarray(self.step, dtype(x0))
         return Server(x0, step, step, x0, zeros_like(x0)), None

@@ -11,14 +11,11 @@ from proxfl.pytree import count, positive, pytree
 @pytree
 class FedAvg(Algorithm[Point, None, Point, Point]):
     needs_everyone = False
+    longest_prox = 0.0
 
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)
-
-    @property
-    def longest_prox(self):
-        return 0.0
 
     def init(self, g, x0):
         return x0, None

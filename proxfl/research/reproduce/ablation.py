@@ -44,24 +44,24 @@ class Setting(NamedTuple):
 
 def settings(L: float) -> Iterator[Setting]:
     """All runs on a federation whose mean loss has smoothness L."""
-    eta = 0.5 / (L * ETA_G * TAU)
+
+    def made(method: Any = Decoupled, *inner: str, eta_g: float = ETA_G, tau: int = TAU):
+        return method(0.5 / (L * eta_g * tau), eta_g, tau, *inner)
+
     for inner in ("growing", "constant", "none"):
-        yield Setting("inner prox", inner, Decoupled(eta, ETA_G, TAU, inner))
-    yield Setting("decoupling", "decoupled", Decoupled(eta, ETA_G, TAU))
-    yield Setting("decoupling", "coupled", Coupled(eta, ETA_G, TAU))
+        yield Setting("inner prox", inner, made(Decoupled, inner))
+    yield Setting("decoupling", "decoupled", made())
+    yield Setting("decoupling", "coupled", made(Coupled))
     for tau in (1, 2, 5, 10, 20):
-        step = 0.5 / (L * ETA_G * tau)
-        yield Setting("tau, same eta_round", f"tau = {tau}", Decoupled(step, ETA_G, tau))
+        yield Setting("tau, same eta_round", f"tau = {tau}", made(tau=tau))
     for eta_g in (1.0, 3.0, 10.0, 30.0):
-        step = 0.5 / (L * eta_g * TAU)
-        yield Setting("eta_g, same eta_round", f"eta_g = {eta_g:g}", Decoupled(step, eta_g, TAU))
+        yield Setting("eta_g, same eta_round", f"eta_g = {eta_g:g}", made(eta_g=eta_g))
     for clients in (2, 10, 50):
-        yield Setting("clients", f"n = {clients}", Decoupled(eta, ETA_G, TAU), clients=clients)
+        yield Setting("clients", f"n = {clients}", made(), clients=clients)
     for shift in (0.0, 1.0, 3.0):
-        yield Setting("heterogeneity", f"shift {shift:g}", Decoupled(eta, ETA_G, TAU), shift=shift)
+        yield Setting("heterogeneity", f"shift {shift:g}", made(), shift=shift)
     for method, name in ((AsPrinted, "z_hat, as printed"), (Decoupled, "summed gradients")):
-        made = method(eta, ETA_G, TAU)
-        yield Setting("float32 message", name, made, single=True, rounds=10_000)
+        yield Setting("float32 message", name, made(method), single=True, rounds=10_000)
 
 
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
