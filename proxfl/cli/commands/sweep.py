@@ -57,15 +57,16 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.cli.shared.choose_problem import pick
     from proxfl.console.table import show
     from proxfl.drawing.plots import save_figures
-    from proxfl.research.league.search import Ranges, draw, search
+    from proxfl.research.league.search import draw, points, search
     from proxfl.research.shipped import PROBLEMS
     from proxfl.storage.files import whole
 
-    ranges = Ranges(args.eta, args.eta_g, args.theta, args.random)
+    spans = {"eta": args.eta, "eta_g": args.eta_g}
+    spans |= {"theta": args.theta} if args.theta else {}
     frame = search(
         pick(PROBLEMS, args.problem, "problem"),
         args.algorithm,
-        ranges,
+        points(spans, args.random),
         taus=args.tau,
         batches=args.batch or [None],
         seeds=args.seeds,

@@ -1,8 +1,8 @@
 """Grid or random search over steps and penalty weight; tau and batch are looped."""
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,32 +26,19 @@ from proxfl.research.shipped import Shipped
 Span = tuple[float, float, int]
 
 
-class Ranges(NamedTuple):
-    """Where to look, each range logarithmic; `random` draws that many points instead of a grid."""
-
-    eta: Span
-    eta_g: Span
-    theta: Span | None
-    random: int | None
-
-    def points(self, seed: int = 0) -> list[dict[str, float]]:
-        spans = {"eta": self.eta, "eta_g": self.eta_g}
-        if self.theta is not None:
-            spans["theta"] = self.theta
-        if self.random is None:
-            return mesh((name, tuple(np.geomspace(*span))) for name, span in spans.items())
-        rng = np.random.default_rng(seed)
-        draws = [
-            np.exp(rng.uniform(np.log(low), np.log(high), self.random))
-            for low, high, _ in spans.values()
-        ]
-        return [dict(zip(spans, point, strict=True)) for point in np.stack(draws, 1).tolist()]
+def points(spans: Mapping[str, Span], random: int | None) -> list[dict[str, float]]:
+    """A logarithmic grid of (low, high, count) for each name, or so many points drawn in it."""
+    if random is None:
+        return mesh((name, tuple(np.geomspace(*span))) for name, span in spans.items())
+    rng = np.random.default_rng(0)
+    logs = [rng.uniform(np.log(low), np.log(high), random) for low, high, _ in spans.values()]
+    return [dict(zip(spans, point, strict=True)) for point in np.exp(logs).T.tolist()]
 
 
 def search(
     problem: Callable[[int], Shipped],
     algorithm: str,
-    ranges: Ranges,
+    points: Sequence[dict[str, float]],
     *,
     taus: Sequence[int],
     batches: Sequence[int | None],
@@ -62,7 +49,7 @@ def search(
     method: Any = REGISTRY.get(algorithm)
     if method is None or not {"eta", "eta_g", "tau"} <= set(method.__dataclass_fields__):
         raise ValueError(f"{algorithm!r} is no method with eta, eta_g and tau; choose another.")
-    points, rows = ranges.points(), []
+    rows = []
     for seed in range(seeds):
         draw = draw_of(problem(seed))
         for tau, batch in itertools.product(taus, batches):
