@@ -4,14 +4,16 @@
 `fit_sites([(X, y), ...])` takes one pair per site; the rest is as in scikit-learn.
 """
 
-from proxfl.estimators.linear import FederatedGroupLasso as FederatedGroupLasso
-from proxfl.estimators.linear import FederatedGroupLassoCV as FederatedGroupLassoCV
-from proxfl.estimators.linear import FederatedLinearRegression as FederatedLinearRegression
-from proxfl.estimators.linear import FederatedLinearRegressionCV as FederatedLinearRegressionCV
 from proxfl.estimators.logistic import FederatedLogisticRegression as FederatedLogisticRegression
 from proxfl.estimators.logistic import (
     FederatedLogisticRegressionCV as FederatedLogisticRegressionCV,
 )
-from proxfl.estimators.lowrank import FederatedLowRankRegression as FederatedLowRankRegression
-from proxfl.estimators.lowrank import FederatedLowRankRegressionCV as FederatedLowRankRegressionCV
+from proxfl.estimators.regression import FederatedGroupLasso as FederatedGroupLasso
+from proxfl.estimators.regression import FederatedGroupLassoCV as FederatedGroupLassoCV
+from proxfl.estimators.regression import FederatedLinearRegression as FederatedLinearRegression
+from proxfl.estimators.regression import FederatedLinearRegressionCV as FederatedLinearRegressionCV
+from proxfl.estimators.regression import FederatedLowRankRegression as FederatedLowRankRegression
+from proxfl.estimators.regression import (
+    FederatedLowRankRegressionCV as FederatedLowRankRegressionCV,
+)
 from proxfl.estimators.shared import ConvergenceWarning as ConvergenceWarning

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from proxfl.estimators.shared import Chosen, Federated, Fixed, group_options
+from proxfl.estimators.shared import Chosen, Federated
 
 
 class Logistic(ClassifierMixin, Federated):
@@ -49,7 +49,7 @@ class Logistic(ClassifierMixin, Federated):
 
 
 @dataclass(eq=False, repr=False)
-class FederatedLogisticRegression(Fixed, Logistic):
+class FederatedLogisticRegression(Logistic):
     """Minimise mean_rows loss + l1 |coef|_1 + l2 / 2 |coef|^2 (+ groups), coef >= 0 if asked.
 
     The loss is log(1 + exp(-y z)) for two classes and softmax cross-entropy for more. `groups`
@@ -63,10 +63,6 @@ class FederatedLogisticRegression(Fixed, Logistic):
     group_weight: Any = 0.0
     nonneg: Any = False
 
-    def _options(self) -> dict[str, Any]:
-        groups = group_options(self.groups, self.group_weight, self.n_features_in_)
-        return {"loss": self._loss(), "l1": self.l1, "l2": self.l2, "nonneg": self.nonneg} | groups
-
 
 @dataclass(eq=False, repr=False)
 class FederatedLogisticRegressionCV(Chosen, Logistic):
@@ -75,9 +71,4 @@ class FederatedLogisticRegressionCV(Chosen, Logistic):
     l2: Any = 0.0
     _: KW_ONLY
     nonneg: Any = False
-
-    def _key(self) -> str:
-        return "l1"
-
-    def _options(self) -> dict[str, Any]:
-        return {"loss": self._loss(), "l2": self.l2, "nonneg": self.nonneg}
+    _key = "l1"

@@ -1,13 +1,13 @@
 """What estimators share: from arrays to sites, from parameters to a spec, and the two ways to fit.
 
-An estimator is one kind of target and loss, with weights that are `Fixed` or one that is `Chosen`.
+An estimator is one kind of target and loss, with its weights as parameters or one `Chosen`.
 """
 
 import abc
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 from proxfl.precision import precision
 from proxfl.tables import Table
 from proxfl.train.choice import Choice
-from proxfl.train.drivers.compiled import Solved, solve
+from proxfl.train.drivers.compiled import solve
 from proxfl.train.drivers.driver import Record
 from proxfl.train.folds import cross_validate, deal
 from proxfl.train.model import Model
@@ -37,12 +37,8 @@ class ConvergenceWarning(FitConvergenceWarning, SklearnConvergenceWarning):
     """The rounds were used up before the certificate was met."""
 
 
-class Fitted(NamedTuple):
-    """A model of the features there are, and how it was solved for."""
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    solved: Solved
+# Parameters that scikit-learn calls otherwise than Spec does.
+RENAMED = {"fit_intercept": "intercept", "site_weights": "weights", "max_iter": "rounds"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -66,25 +62,40 @@ class Federated(BaseEstimator, abc.ABC):
         """Checked features and the target as numbers; learns what the target is like."""
 
     @abc.abstractmethod
-    def _options(self) -> dict[str, Any]:
-        """Loss and penalty, as options of Spec."""
-
-    @abc.abstractmethod
-    def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted: ...
+    def _loss(self) -> str:
+        """The loss, by its name in Spec."""
 
     @abc.abstractmethod
     def _keep(self, coef: np.ndarray, intercept: np.ndarray) -> None:
         """Set `coef_` and `intercept_`, shaped as the kind of target asks."""
 
+    def _group(self) -> dict[str, str] | None:
+        """The group of each feature, if there are any."""
+        groups = self.get_params().get("groups")
+        return None if groups is None else group_of_each(groups, self.n_features_in_)
+
+    def _settled(self, options: dict[str, Any], tables: Sequence[Table]) -> Spec:
+        """The spec to fit, with every weight known."""
+        return Spec(**options)
+
     def fit(self, X: Any, y: Any, client_ids: Any = None) -> "Federated":
         """Fit to rows of which each belongs to a client; without `client_ids`, all to one."""
         X, y = self._read(X, y)
-        spec = Spec(target="y", **common_options(self), **self._options())
-        coef, intercept, solved = self._train(spec, sites(X, y, client_ids))
-        self._keep(coef, intercept)
-        self.n_iter_, self.history_ = len(solved.records), history(solved.records)
+        given = {RENAMED.get(name, name): value for name, value in self.get_params().items()}
+        options = {key: given[key] for key in Spec.table() if key in given}
+        if (group := self._group()) is not None:
+            options["group"] = group
+        tables = sites(X, y, client_ids)
+        spec = self._settled(options | {"target": "y", "loss": self._loss()}, tables)
+        with precision(np.float64):
+            ready_sites = ready(spec, tables)
+            solved = solve(ready_sites.problem, ready_sites.shards, settings_of(spec))
+        model = Model.of(spec.loss, ready_sites.agreement, solved.x)
+        self._keep(model.coef[: self.n_features_in_], model.intercept)
+        columns = {name: [getattr(r, name) for r in solved.records] for name in Record._fields}
+        self.history_ = {name: np.array(column) for name, column in columns.items()}
+        self.n_iter_, self.converged_ = len(solved.records), solved.converged
         self.objective_, self.optimality_ = solved.objective, solved.optimality
-        self.converged_ = solved.converged
         if not solved.converged:
             sentence = (
                 f"Not converged after {self.n_iter_} rounds: optimality {self.optimality_:.2e} is "
@@ -114,13 +125,6 @@ class Federated(BaseEstimator, abc.ABC):
         return X @ self.coef_.T + self.intercept_
 
 
-class Fixed(Federated):
-    """The weights of the penalty are parameters."""
-
-    def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted:
-        return trained(self, spec, tables)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class Chosen(Federated):
     """One weight is chosen along a path, by federated cross-validation, and the model refitted."""
@@ -133,15 +137,13 @@ class Chosen(Federated):
     random_state: Any = 0
 
     _fewest_rows: ClassVar[int] = 2
+    _key: ClassVar[str]  # the weight that is chosen, by its name in Spec
 
-    @abc.abstractmethod
-    def _key(self) -> str:
-        """The weight that is chosen, by its name in Spec."""
-
-    def _train(self, spec: Spec, tables: Sequence[Table]) -> Fitted:
+    def _settled(self, options: dict[str, Any], tables: Sequence[Table]) -> Spec:
         told: Any = self
+        spec = Spec(**options | {self._key: 1.0})  # any weight: the path sets it
         seed = int(check_random_state(told.random_state).randint(2**31 - 1))
-        choice = Choice.among(self.get_params() | {"sweep": self._key()})
+        choice = Choice.among(self.get_params() | {"sweep": self._key})
         deal(spec, choice, tables)  # if that cannot be, say so before the work
         walked = path(spec.replace(seed=seed), tables, choice)
         found = cross_validate(walked, tables)
@@ -151,40 +153,16 @@ class Chosen(Federated):
         self.cv_losses_, self.cv_mean_, self.cv_error_ = found.losses, found.mean, found.error
         self.cv_accuracy_ = found.mean_scores.get("accuracy")
         self.stability_ = found.stability[:, : self.n_features_in_]
-        return trained(self, walked.spec_at(chosen), tables)
+        return walked.spec_at(chosen)
 
 
-def trained(estimator: Federated, spec: Spec, tables: Sequence[Table]) -> Fitted:
-    with precision(np.float64):
-        ready_sites = ready(spec, tables)
-        solved = solve(ready_sites.problem, ready_sites.shards, settings_of(spec))
-    model = Model.of(spec.loss, ready_sites.agreement, solved.x)
-    return Fitted(model.coef[: estimator.n_features_in_], model.intercept, solved)
-
-
-def common_options(estimator: Any) -> dict[str, Any]:
-    """The parameters that every estimator has, as options of Spec."""
-    names = {
-        "fit_intercept": "intercept",
-        "standardise": "standardise",
-        "site_weights": "weights",
-        "local_steps": "local_steps",
-        "max_iter": "rounds",
-        "tol": "tol",
-    }
-    return {option: getattr(estimator, name) for name, option in names.items()}
-
-
-def group_options(groups: Any, weight: float, features: int) -> dict[str, Any]:
+def group_of_each(groups: Any, features: int) -> dict[str, str]:
     """One label per feature as a table of groups; what stands for no feature is in no group."""
-    if groups is None:
-        return {"group_weight": weight}
     labels = column_or_1d(np.asarray(groups))
     if len(labels) != features:
         raise ValueError(f"groups must hold {features} labels, one per feature, got {len(labels)}.")
     none = {name: "" for name in names_of(padded_features(features))}
-    named = dict(zip(names_of(features), map(str, labels), strict=True))
-    return {"group_weight": weight, "group": none | named}
+    return none | dict(zip(names_of(features), map(str, labels), strict=True))
 
 
 def names_of(features: int) -> list[str]:
@@ -207,8 +185,3 @@ def sites(X: np.ndarray, y: np.ndarray, client_ids: Any) -> list[Table]:
     A, features = np.pad(X, [(0, 0), (0, more)]), tuple(names_of(X.shape[1] + more))
     table = lambda site, rows: Table(str(site), str(site), "y", features, A[rows], y[rows], "")
     return [table(site, ids == site) for site in np.unique(ids)]
-
-
-def history(records: Sequence[Record]) -> dict[str, np.ndarray]:
-    """What each round showed, by column."""
-    return {name: np.array([getattr(r, name) for r in records]) for name in Record._fields}
