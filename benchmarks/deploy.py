@@ -66,7 +66,7 @@ def measure(dimension: int) -> dict[str, Any]:
             parser = argparse.ArgumentParser()
             running.shared_arguments(parser)
             out, given = home.folder / "results", parser.parse_args(["--rounds", str(ROUNDS)])
-            number = running.submit(home, running.options_of(home, out, given))
+            number = running.submit(home, running.options_of(home, out, given, {}))
             assert follow(home, number, look)["state"] == "finished"
         logs = [(home.site(site) / "site.log").read_text() for site in SITES]
         return split(logs, read(out).manifest["deployment"], dimension)

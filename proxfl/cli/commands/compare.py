@@ -11,28 +11,18 @@ TAU = 5
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--problem",
-        action="append",
-        metavar="NAME",
-        help="one of the shipped problems (repeatable; default: all, or the lasso with --quick)",
-    )
-    parser.add_argument(
-        "--method",
-        action="append",
-        metavar="NAME",
-        help="a method of the table (repeatable; default: all)",
-    )
+    add = parser.add_argument
+    problems = "one of the shipped problems (repeatable; default: all, or the lasso with --quick)"
+    add("--problem", action="append", metavar="NAME", help=problems)
+    methods = "a method of the table (repeatable; default: all)"
+    add("--method", action="append", metavar="NAME", help=methods)
     add_own(parser)
-    parser.add_argument("--local-steps", type=count, default=TAU, metavar="N")
-    parser.add_argument(
-        "--rounds", type=count, metavar="N", help="of a run (default: 1500, or 200 with --quick)"
-    )
-    parser.add_argument(
-        "--draws", type=count, metavar="N", help="data sets per problem (default: 5, or 1)"
-    )
-    parser.add_argument("--quick", action="store_true", help="one problem, few rounds, one draw")
-    parser.add_argument("--out", type=folder, default=Path("out/compare"), help="result folder")
+    add("--local-steps", type=count, default=TAU, metavar="N")
+    rounds = "of a run (default: 1500, or 200 with --quick)"
+    add("--rounds", type=count, metavar="N", help=rounds)
+    add("--draws", type=count, metavar="N", help="data sets per problem (default: 5, or 1)")
+    add("--quick", action="store_true", help="one problem, few rounds, one draw")
+    add("--out", type=folder, default=Path("out/compare"), help="result folder")
 
 
 def main(args: argparse.Namespace) -> int:

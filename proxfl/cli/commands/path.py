@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.cli.shared import options
+from proxfl.cli.shared.arguments import refuse_full, unused
 from proxfl.tables import InputError
 from proxfl.train.choice import Choice
 from proxfl.train.spec import Spec, read_toml
@@ -41,7 +42,10 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.report import path as path_folder
 
     spec, choice = asked(args)
-    where, command = folder_for(spec), spelt(args)
+    where = unused("path", spec.target) if spec.out is None else Path(spec.out)
+    refuse_full(where)
+    told = options.spelt(options.given(args) | options.given(args, Choice))
+    command = f"proxfl path {told}" + ("" if args.config is None else f" --config {args.config}")
     found = work(spec, choice)
     path_folder.write(where, found, command)
     if args.json:
@@ -78,21 +82,6 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
             "--algorithm, --batch and --cohort."
         )
     return spec, choice
-
-
-def spelt(args: argparse.Namespace) -> str:
-    """The command as one would type it."""
-    told = options.spelt(options.given(args) | options.given(args, Choice))
-    return f"proxfl path {told}" + ("" if args.config is None else f" --config {args.config}")
-
-
-def folder_for(spec: Spec) -> Path:
-    from proxfl.cli.commands.train import unused
-
-    where = unused(spec.target, "path") if spec.out is None else Path(spec.out)
-    if where.exists() and (not where.is_dir() or any(where.iterdir())):
-        raise InputError(f"{where}: the folder is not empty; choose another with --out.")
-    return where
 
 
 def work(spec: Spec, choice: Choice) -> Any:

@@ -10,12 +10,11 @@ from proxfl.tables import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a result folder or model.json")
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="the rows, with the model's columns"
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE.csv", help="write there, not to stdout")
-    parser.add_argument("--proba", action="store_true", help="add a probability for each class")
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a result folder or model.json")
+    add("file", type=Path, metavar="FILE", help="the rows, with the model's columns")
+    add("--out", type=Path, metavar="FILE.csv", help="write there, not to stdout")
+    add("--proba", action="store_true", help="add a probability for each class")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -3,13 +3,12 @@
 import argparse
 
 from proxfl.cli.shared.arguments import count
+from proxfl.cli.shared.choose_problem import add_own, own, pick
 
 ROUNDS = 2000  # of proximal gradient, towards F* and the points where constants are measured
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    from proxfl.cli.shared.choose_problem import add_own
-
     parser.add_argument("--problem", default="l1-least-squares", metavar="NAME")
     add_own(parser)
     parser.add_argument("--local-steps", type=count, default=10, metavar="N")
@@ -21,7 +20,6 @@ def main(args: argparse.Namespace) -> int:
     import numpy as np
 
     from proxfl.algorithms import Decoupled
-    from proxfl.cli.shared.choose_problem import own, pick
     from proxfl.console.table import show
     from proxfl.precision import precision
     from proxfl.research import theory
@@ -47,19 +45,13 @@ def main(args: argparse.Namespace) -> int:
         "covered by Theorem 3.7": proposal.theorem_37,
         "practical: eta_round = 1/L of the mean loss": proposal.practical,
     }
-    rows = [
-        [name, steps.eta, steps.eta_g, tau, steps.eta_round]
-        for name, steps in named.items()
-        if steps is not None
-    ]
+    known = {name: steps for name, steps in named.items() if steps is not None}
+    rows = [[name, s.eta, s.eta_g, tau, s.eta_round] for name, s in known.items()]
     show("Steps to use", ["which", "eta", "eta_g", "tau", "eta_round"], rows)
-    judged = asked or proposal.practical
-    found = theory.conditions(constants, judged)
-    show(
-        "The steps you gave" if asked else "The practical steps, by the theorems",
-        ["theorem", "condition", "met"],
-        [[c.theorem, c.sentence, "yes" if c.holds else "no"] for c in found],
-    )
+    title = "The steps you gave" if asked else "The practical steps, by the theorems"
+    found = theory.conditions(constants, asked or proposal.practical)
+    rows = [[c.theorem, c.sentence, "yes" if c.holds else "no"] for c in found]
+    show(title, ["theorem", "condition", "met"], rows)
     return 0
 
 
@@ -77,18 +69,9 @@ def measure(shipped):
     problem, shards = shipped.problem.normalised(), shipped.shards
     L = float(mean_curvature_bound(problem, shards, problem.x0, jax.random.key(0)))
     gradient = ProximalGradient(1 / L)
-    early, late = (
-        simulate(
-            gradient,
-            problem,
-            shards,
-            rounds=rounds,
-            every=rounds,
-            observe={"objective": ObjectiveValue()},
-            progress=False,
-        )
-        for rounds in (ROUNDS // 100, ROUNDS)
-    )
-    path = [problem.x0, *(jax.tree.map(jnp.asarray, r.model) for r in (early, late))]
-    optimum = float(late.history["objective"][-1])
+    path, seen = [problem.x0], {"observe": {"objective": ObjectiveValue()}, "progress": False}
+    for rounds in (ROUNDS // 100, ROUNDS):
+        result = simulate(gradient, problem, shards, rounds=rounds, every=rounds, **seen)
+        path.append(jax.tree.map(jnp.asarray, result.model))
+    optimum = float(result.history["objective"][-1])
     return theory.estimate(problem, shards, path, optimum), L

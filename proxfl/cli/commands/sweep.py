@@ -19,38 +19,21 @@ def span(text: str) -> tuple[float, float, int]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--problem", default="l1-least-squares", metavar="NAME")
-    parser.add_argument(
-        "--algorithm", default="decoupled", metavar="NAME", help="a method with eta, eta_g and tau"
-    )
-    parser.add_argument("--eta", type=span, default=(1e-3, 1.0, 12), metavar="LOW:HIGH:POINTS")
-    parser.add_argument("--eta-g", type=span, default=(1.0, 16.0, 5), metavar="LOW:HIGH:POINTS")
-    parser.add_argument(
-        "--theta",
-        type=span,
-        default=None,
-        metavar="LOW:HIGH:POINTS",
-        help="weights of an l1 penalty (default: the problem's own)",
-    )
-    parser.add_argument("--tau", type=count, nargs="+", default=[1, 10], metavar="N")
-    parser.add_argument(
-        "--batch",
-        type=count,
-        nargs="*",
-        default=[],
-        metavar="N",
-        help="batch sizes (default: full gradients)",
-    )
-    parser.add_argument("--seeds", type=count, default=1, metavar="N")
-    parser.add_argument(
-        "--random",
-        type=count,
-        default=None,
-        metavar="N",
-        help="draw N points in the ranges instead of the whole grid",
-    )
-    parser.add_argument("--rounds", type=count, default=200, metavar="N")
-    parser.add_argument("--out", type=folder, default=Path("out/sweep"), help="result folder")
+    add, spanned = parser.add_argument, {"type": span, "metavar": "LOW:HIGH:POINTS"}
+    add("--problem", default="l1-least-squares", metavar="NAME")
+    method = "a method with eta, eta_g and tau"
+    add("--algorithm", default="decoupled", metavar="NAME", help=method)
+    add("--eta", default=(1e-3, 1.0, 12), **spanned)
+    add("--eta-g", default=(1.0, 16.0, 5), **spanned)
+    add("--theta", help="weights of an l1 penalty (default: the problem's own)", **spanned)
+    add("--tau", type=count, nargs="+", default=[1, 10], metavar="N")
+    sizes = "batch sizes (default: full gradients)"
+    add("--batch", type=count, nargs="*", default=[], metavar="N", help=sizes)
+    add("--seeds", type=count, default=1, metavar="N")
+    drawn = "draw N points in the ranges instead of the whole grid"
+    add("--random", type=count, metavar="N", help=drawn)
+    add("--rounds", type=count, default=200, metavar="N")
+    add("--out", type=folder, default=Path("out/sweep"), help="result folder")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -2,11 +2,9 @@
 
 import argparse
 import math
-import re
 import shlex
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxfl.cli.shared import options
+from proxfl.cli.shared.arguments import refuse_full, unused
 from proxfl.tables import InputError
 from proxfl.train.spec import Spec
 
@@ -31,12 +30,8 @@ says so), 130 interrupted.
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add(parser)
     parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
-    parser.add_argument(
-        "--resume",
-        type=Path,
-        metavar="DIR",
-        help="go on with the run in this folder; only --rounds and --tol may be given anew",
-    )
+    resume = "go on with the run in this folder; only --rounds and --tol may be given anew"
+    parser.add_argument("--resume", type=Path, metavar="DIR", help=resume)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument("--tensorboard", metavar="DIR", help="send the rounds to TensorBoard files")
     parser.add_argument("--mlflow", metavar="URI", help="send the rounds to an MLflow server")
@@ -90,23 +85,10 @@ def fresh(args: argparse.Namespace) -> Errand:
     else:
         spec = Spec.from_toml(args.config, given)
         command += f" --config {args.config}"
-    folder = unused(spec.target) if spec.out is None else Path(spec.out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            f"{folder}: the folder is not empty; choose another with --out, or go on with a run "
-            "that was interrupted there by --resume."
-        )
+    folder = unused("train", spec.target) if spec.out is None else Path(spec.out)
+    resume = "go on with a run that was interrupted there by --resume"
+    refuse_full(folder, f"choose another with --out, or {resume}")
     return Errand(spec, folder, command)
-
-
-def unused(target: str, command: str = "train") -> Path:
-    """A folder that is not there yet, named after the target."""
-    name = f"{command}-" + re.sub(r"[^\w.-]+", "-", target)
-    number, folder = 1, Path("out", name)
-    while folder.exists():
-        number += 1
-        folder = Path("out", f"{name}-{number}")
-    return folder
 
 
 def resumed(args: argparse.Namespace) -> Errand:
@@ -196,14 +178,12 @@ def refuse_other_data(errand: Errand, found: dict[str, str]) -> None:
 @contextmanager
 def on_sigterm() -> Iterator[None]:
     """Being told to terminate is an interruption, as Ctrl-C is."""
+    from proxfl.deploy.ops.stopping import in_main_thread
 
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
+    if not in_main_thread():
         yield  # only the main thread may choose
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

@@ -1,9 +1,12 @@
 """What the parsers of commands share: when they are filled, and kinds of arguments."""
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from proxfl.errors import InputError
 
 
 class LazyParser(argparse.ArgumentParser):
@@ -50,4 +53,20 @@ def folder(text: str) -> Path:
     taken = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
     if taken is not None:
         raise argparse.ArgumentTypeError(f"{taken} is a file; name a folder")
+    return path
+
+
+def refuse_full(folder: Path, remedy: str = "choose another with --out") -> None:
+    """Results may go to a folder that holds nothing, or is not there yet."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: the folder is not empty; {remedy}.")
+
+
+def unused(command: str, target: str) -> Path:
+    """A folder that is not there yet, named after the target."""
+    name = f"{command}-" + re.sub(r"[^\w.-]+", "-", target)
+    number, path = 1, Path("out", name)
+    while path.exists():
+        number += 1
+        path = Path("out", f"{name}-{number}")
     return path

@@ -6,13 +6,8 @@ from typing import Any
 
 
 def add_own(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--sites",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="your own files, one per site, in place of a shipped problem",
-    )
+    instead = "your own files, one per site, in place of a shipped problem"
+    parser.add_argument("--sites", nargs="+", type=Path, metavar="FILE", help=instead)
     parser.add_argument("--config", type=Path, help="with --sites: a TOML file as for train")
 
 
@@ -29,17 +24,16 @@ def own(args: argparse.Namespace) -> Any:
     from proxfl.precision import precision
     from proxfl.problem import shards_of
     from proxfl.research.shipped import Shipped
-    from proxfl.tables import read_sites
-    from proxfl.train.agreement import agree, prepare, problem_of, summarise
+    from proxfl.train.agreement import prepare, problem_of
     from proxfl.train.spec import Spec
+    from proxfl.train.train import begin
 
     if args.config is None:
         raise ValueError("--sites needs --config FILE, which says target, loss and penalty.")
-    spec = Spec.from_toml(args.config, {"sites": [str(p) for p in args.sites]}).read_files()
-    tables = read_sites(spec.sites, spec.target, spec.missing)
-    agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
+    job = begin(Spec.from_toml(args.config, {"sites": [str(path) for path in args.sites]}))
+    spec, agreement = job.spec, job.agreement
     with precision(np.float64):
-        examples = [prepare(table, spec, agreement) for table in tables]
+        examples = [prepare(table, spec, agreement) for table in job.tables]
         shards = shards_of(examples, list(agreement.weights))
         made = Shipped(problem_of(spec, agreement), shards)
     return lambda seed: made

@@ -16,36 +16,27 @@ MOST_ROWS = 20
 
 def as_json(saved: Saved) -> str:
     certificate, model, manifest = saved.model["certificate"], saved.model, saved.manifest
-    return json.dumps(
-        {
-            "objective": certificate["objective"],
-            "optimality": certificate["optimality"],
-            "tolerance": certificate["tolerance"],
-            "converged": certificate["converged"],
-            "rounds": certificate["rounds"],
-            "nonzeros": len(model["nonzeros"]),
-            "bytes_up": manifest["bytes_up"],
-            "bytes_down": manifest["bytes_down"],
-            "coef": by_name(model, np.array(model["coef"])),
-            "intercept": by_class(model, np.array(model["intercept"])),
-        }
-    )
+    certified = ("objective", "optimality", "tolerance", "converged", "rounds")
+    told = {key: certificate[key] for key in certified}
+    told |= {"nonzeros": len(model["nonzeros"])}
+    told |= {key: manifest[key] for key in ("bytes_up", "bytes_down")}
+    told |= {"coef": by_name(model), "intercept": by_class(model)}
+    return json.dumps(told)
 
 
-def by_name(model: Any, coef: np.ndarray) -> dict[str, Any]:
+def by_name(model: Any) -> dict[str, Any]:
     """Coefficients by feature; for softmax by class, then by feature."""
+    coef = np.array(model["coef"])
+    named = lambda column: dict(zip(model["features"], column.tolist(), strict=True))
     if coef.ndim == 1:
-        return dict(zip(model["features"], coef.tolist(), strict=True))
-    return {
-        str(label): dict(zip(model["features"], column.tolist(), strict=True))
-        for label, column in zip(model["classes"], coef.T, strict=True)
-    }
+        return named(coef)
+    return {str(c): named(column) for c, column in zip(model["classes"], coef.T, strict=True)}
 
 
-def by_class(model: Any, intercept: np.ndarray) -> Any:
-    if intercept.ndim == 0:
-        return float(intercept)
-    return dict(zip(map(str, model["classes"]), intercept.tolist(), strict=True))
+def by_class(model: Any) -> Any:
+    if np.ndim(model["intercept"]) == 0:
+        return float(model["intercept"])
+    return dict(zip(map(str, model["classes"]), model["intercept"], strict=True))
 
 
 def summary(saved: Saved, folder: Path) -> None:
@@ -66,7 +57,7 @@ def show_model(model: Any) -> None:
         show("", columns, [[e[key] for key in columns] for e in entries[:MOST_ROWS]])
     if len(entries) > MOST_ROWS:
         print(f"... and {len(entries) - MOST_ROWS} smaller ones, in model.json.")
-    print("Intercept:", json.dumps(by_class(model, np.array(model["intercept"]))))
+    print("Intercept:", json.dumps(by_class(model)))
     print(f"Objective: {certificate['objective']:.12g}")
     gap = certificate["duality_gap"]
     if gap is not None:

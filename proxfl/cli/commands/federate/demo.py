@@ -9,6 +9,7 @@ from typing import Any
 from proxfl.cli.commands.federate import init, join, serve
 from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.federate.supervising import supervised
+from proxfl.cli.shared.arguments import refuse_full
 from proxfl.console.table import show
 from proxfl.tables import InputError
 from proxfl.train.spec import Spec
@@ -20,9 +21,8 @@ EQUAL = 1e-6  # of the largest coefficient: both are as near to the optimum as t
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sites", type=int, default=3, metavar="N", help="(default: 3)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("out/federate-demo"), metavar="DIR", help="result folder"
-    )
+    out = Path("out/federate-demo")
+    parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="result folder")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -31,8 +31,7 @@ def main(args: argparse.Namespace) -> int:
     if args.sites < 1:
         raise InputError(f"--sites must be at least 1, got {args.sites}.")
     folder = args.out.resolve()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{args.out}: the folder is not empty; choose another with --out.")
+    refuse_full(args.out)
     files = write_data(folder / "data", args.sites)
     home = Home(folder / "federation")
     init.write(home.folder, "demo", [file.stem for file in files], Spec(**PROBLEM))
@@ -46,21 +45,18 @@ def say(text: str) -> None:
 
 def write_data(folder: Path, sites: int) -> list[Path]:
     """One file per site: sparse logistic models whose rows and coefficients differ between them."""
+    import pandas as pd
+
     from proxfl.data import Design, logistic
     from proxfl.storage.files import write_text
 
     rows = [150 + 50 * (i % 3) for i in range(sites)]
-    shifts = {"feature_shift": 0.5, "coef_shift": 0.5}
-    design = Design(sites, rows, FEATURES, 0.3, **shifts)
-    names = [f"x{j}" for j in range(1, FEATURES + 1)]
-    files = []
-    for i, (A, y) in enumerate(logistic(design, nonzeros=4, seed=SEED).sites, start=1):
-        lines = [",".join([*names, "y"])]
-        lines += [
-            ",".join(map(repr, [*a.tolist(), int(label)])) for a, label in zip(A, y, strict=True)
-        ]
-        files.append(folder / f"site{i}.csv")
-        write_text(files[-1], "\n".join(lines) + "\n")
+    design = Design(sites, rows, FEATURES, 0.3, feature_shift=0.5, coef_shift=0.5)
+    files = [folder / f"site{i}.csv" for i in range(1, sites + 1)]
+    drawn = logistic(design, nonzeros=4, seed=SEED).sites
+    for file, (A, y) in zip(files, drawn, strict=True):
+        frame = pd.DataFrame(A).rename(columns=lambda j: f"x{j + 1}").assign(y=y.astype(int))
+        write_text(file, frame.to_csv(index=False, lineterminator="\n"))
     return files
 
 
@@ -85,8 +81,7 @@ def deployed(home: Any, files: list[Path]) -> int:
                 launch.register(home.server, home.public_keys / f"{file.stem}.pub", file.stem)
                 supervisors.append(join.start(home, file.stem, file, f"127.0.0.1:{port}", True))
 
-            for entered in [pool.submit(enter, file) for file in files]:
-                entered.result()
+            list(pool.map(enter, files))
         say(f"{len(files)} sites have joined, each with a process of its own.")
         parser = argparse.ArgumentParser()
         running.shared_arguments(parser)

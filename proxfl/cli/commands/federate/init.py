@@ -3,11 +3,11 @@
 import argparse
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from proxfl.cli.shared import options
-from proxfl.tables import InputError
+from proxfl.cli.shared.arguments import refuse_full
 from proxfl.train.spec import Spec, describe
 
 README = """# {name}
@@ -54,30 +54,24 @@ SCRIPTS = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder to write")
-    parser.add_argument("--sites", nargs="+", required=True, metavar="NAME", help="their names")
-    parser.add_argument("--name", help="the federation's name (default: that of the folder)")
-    parser.add_argument(
-        "--features", nargs="+", default=[], help="the columns to use; all, if left out"
-    )
-    parser.add_argument(
-        "--host", nargs="+", default=[], help="the names by which sites will call the server"
-    )
-    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="the folder to write")
+    add("--sites", nargs="+", required=True, metavar="NAME", help="their names")
+    add("--name", help="the federation's name (default: that of the folder)")
+    add("--features", nargs="+", default=[], help="the columns to use; all, if left out")
+    add("--host", nargs="+", default=[], help="the names by which sites will call the server")
+    add("--config", type=Path, metavar="FILE.toml", help="a file of options")
     options.add(parser, without=("sites", "out"))
 
 
 def main(args: argparse.Namespace) -> int:
     folder = args.folder.resolve()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{args.folder}: the folder is not empty; choose another.")
+    refuse_full(args.folder, "choose another")
     given = {key: value for key, value in options.given(args).items() if key != "sites"}
     spec = Spec.from_dict(given) if args.config is None else Spec.from_toml(args.config, given)
-    name = args.name or folder.name
-    write(folder, name, args.sites, spec, args.features, args.host)
-    quoted = shlex.quote(str(args.folder))
+    write(folder, args.name or folder.name, args.sites, spec, args.features, args.host)
     print(f"{args.folder} is ready; {args.folder / 'README.md'} says what to do. First:")
-    print(f"  proxfl federate serve {quoted}")
+    print(f"  proxfl federate serve {shlex.quote(str(args.folder))}")
     return 0
 
 
@@ -86,9 +80,9 @@ def write(
     name: str,
     sites: list[str],
     spec: Spec,
-    features: list[str] | None = None,
-    hosts: list[str] | None = None,
-) -> Any:
+    features: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+) -> None:
     """The folder of a federation, with the server's keys."""
     import proxfl
     from proxfl.deploy.ops.home import Home
@@ -100,12 +94,12 @@ def write(
     from proxfl.train.drivers import fixed as plain
 
     spec = spec.read_files().replace(sites=(), out=None)
-    plan = Plan(name, tuple(sites), spec, tuple(features or ()))
+    plan = Plan(name, tuple(sites), spec, tuple(features))
     if plain.applies(spec):
         plain.refuse_method(spec)
     home = Home(folder)
     home.public_keys.mkdir(parents=True)
-    keys = make_server_keys(home.server_keys, hosts or ())
+    keys = make_server_keys(home.server_keys, hosts)
     write_text(home.authority, keys.authority.read_text())
     given = RunOptions(folder=str(folder), out=str(home.results()))
     write_app(home.app, name, dataclasses.asdict(given))
@@ -115,4 +109,3 @@ def write(
     about = {"count": len(sites), "sites": ", ".join(sites), "version": proxfl.__version__}
     write_text(folder / "README.md", README.format(name=name, problem=describe(spec), **about))
     plan.write(folder)  # last: a folder that has it is complete
-    return plan

@@ -13,13 +13,12 @@ from proxfl.tables import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="a folder with federation.toml and ca.pem"
-    )
-    parser.add_argument("--data", type=Path, required=True, metavar="FILE", help="the site's rows")
-    parser.add_argument("--server", required=True, metavar="HOST:PORT", help="where it listens")
-    parser.add_argument("--site", metavar="NAME", help="the site (default: named like the file)")
-    parser.add_argument("--insecure", action="store_true", help="if the server runs so: no TLS")
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="a folder with federation.toml and ca.pem")
+    add("--data", type=Path, required=True, metavar="FILE", help="the site's rows")
+    add("--server", required=True, metavar="HOST:PORT", help="where it listens")
+    add("--site", metavar="NAME", help="the site (default: named like the file)")
+    add("--insecure", action="store_true", help="if the server runs so: no TLS")
 
 
 def main(args: argparse.Namespace) -> int:

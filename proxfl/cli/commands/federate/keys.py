@@ -9,9 +9,8 @@ from proxfl.tables import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
     parser.add_argument("--site", metavar="NAME", help="at a site: make its key")
-    parser.add_argument(
-        "--host", nargs="+", default=[], help="at the server: names its certificate is for"
-    )
+    hosts = "at the server: names its certificate is for"
+    parser.add_argument("--host", nargs="+", default=[], help=hosts)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -37,7 +36,6 @@ def main(args: argparse.Namespace) -> int:
 def known(plan, site: str) -> str:
     """The site's name, if the federation has it."""
     if site not in plan.sites:
-        raise InputError(
-            f"{site!r} is no site of {plan.name}; it is one of {', '.join(plan.sites)}."
-        )
+        names = ", ".join(plan.sites)
+        raise InputError(f"{site!r} is no site of {plan.name}; it is one of {names}.")
     return site

@@ -22,7 +22,7 @@ def main(args: argparse.Namespace) -> int:
 
     home = Home(args.folder.resolve())
     status = running.last_run(home)
-    if status is None:
+    if not status:
         raise InputError(f"{args.folder}: there was no run yet; start one: proxfl federate run.")
     out = Path(status["out"])
     if (out / MODEL).exists() and not (out / CHECKPOINT).exists():

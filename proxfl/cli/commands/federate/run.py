@@ -7,12 +7,12 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from proxfl.cli.commands.federate.watching import follow
+from proxfl.cli.commands.federate.watching import ENDED, follow, last_status
 from proxfl.cli.commands.train import conclude
 from proxfl.cli.shared import options
+from proxfl.cli.shared.arguments import refuse_full
 from proxfl.tables import InputError
 from proxfl.train.spec import Spec
 
@@ -43,28 +43,20 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops.home import Home
 
     home = Home(args.folder.resolve())
-    out = home.results() if args.out is None else args.out.resolve()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{args.out}: the folder is not empty; choose another with --out.")
+    out = home.results() if args.out is None else args.out
+    refuse_full(out)
     before = last_run(home)
     if before and before["state"] != "finished":
         unfinished = f"The run in {before['out']} was not finished; this is a new one."
         print(f"{unfinished} To go on with that: {resumption(home)}", file=sys.stderr)
-    return carry_out(home, out, args)
+    return carry_out(home, out.resolve(), args)
 
 
-def last_run(home: Any) -> dict[str, Any] | None:
+def last_run(home: Any) -> dict[str, Any]:
     """How the last run ended, if there was one; one that goes on is not to be disturbed."""
-    from proxfl.deploy.ops.home import read_json
-    from proxfl.deploy.ops.services import runs
-
-    if not home.status.exists():
-        return None
-    status = read_json(home.status, "")
-    if status["state"] not in ("finished", "stopped"):
-        if runs(status["pid"]):
-            raise InputError(f"The run in {status['out']} is going on; stop it first, with Ctrl-C.")
-        status["state"] = "killed"
+    status = last_status(home)
+    if status and status["state"] not in ENDED:
+        raise InputError(f"The run in {status['out']} is going on; stop it first, with Ctrl-C.")
     return status
 
 
@@ -77,13 +69,13 @@ def carry_out(
     out: Path,
     args: argparse.Namespace,
     meanwhile: Callable[[], None] = lambda: None,
-    before: Mapping[str, Any] = MappingProxyType({}),
+    before: Mapping[str, Any] | None = None,
 ) -> int:
     """Submit a run, follow it, and show what it came to; `before` is what it was given earlier."""
     from proxfl.deploy.ops import launch, stopping
 
     with stopping.stoppable():
-        number = submit(home, options_of(home, out, args, before))
+        number = submit(home, options_of(home, out, args, before or {}))
         print(f"Run {number} is started. Ctrl-C stops it; nothing is lost.", file=sys.stderr)
         try:
             ended = follow(home, number, meanwhile)
@@ -101,9 +93,7 @@ def carry_out(
     return ended["code"]
 
 
-def options_of(
-    home: Any, out: Path, args: argparse.Namespace, before: Mapping[str, Any] = MappingProxyType({})
-) -> Any:
+def options_of(home: Any, out: Path, args: argparse.Namespace, before: Mapping[str, Any]) -> Any:
     from proxfl.deploy.server.training import RunOptions
 
     found = options.given(args)
@@ -124,9 +114,8 @@ def submit(home: Any, given: Any) -> str:
     refuse_quorum(given.spec(plan), len(plan.sites), given.quorum)
     lacking = [site for site in plan.sites if not (home.public_keys / f"{site}.pub").exists()]
     if given.secure and lacking:
-        raise InputError(
-            f"The key of site {lacking[0]} is not in {home.public_keys}; ask the site for it."
-        )
+        where = f"is not in {home.public_keys}; ask the site for it."
+        raise InputError(f"The key of site {lacking[0]} {where}")
     return launch.submit(home.server, home.app, given.__dict__)
 
 

@@ -13,14 +13,11 @@ PORT = 9092
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
-    parser.add_argument(
-        "--host", help="the address to listen at (default: all, with --insecure this machine only)"
-    )
-    parser.add_argument("--port", type=int, default=PORT, help=f"(default: {PORT})")
-    parser.add_argument(
-        "--insecure", action="store_true", help="no TLS and no keys: whoever comes is believed"
-    )
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add("--host", help="the address to listen at (default: all, with --insecure this machine only)")
+    add("--port", type=int, default=PORT, help=f"(default: {PORT})")
+    add("--insecure", action="store_true", help="no TLS and no keys: whoever comes is believed")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from proxfl.cli.commands.federate.run import running
 from proxfl.cli.commands.federate.serve import registered
-from proxfl.cli.commands.federate.watching import sentence
+from proxfl.cli.commands.federate.watching import last_status, sentence
 from proxfl.console.table import show
 from proxfl.tables import InputError
 
@@ -16,8 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops import launch
-    from proxfl.deploy.ops.home import Home, read_json
-    from proxfl.deploy.ops.services import runs
+    from proxfl.deploy.ops.home import Home
     from proxfl.deploy.protocol.plan import read_plan
 
     home = Home(args.folder.resolve())
@@ -32,14 +31,12 @@ def main(args: argparse.Namespace) -> int:
         show("", ["site", "is"], [[names.get(node, f"node {node}"), is_] for node, is_ in nodes])
     except InputError as error:
         print(error)
-    if not home.status.exists():
+    status = last_status(home)
+    if not status:
         print("There was no run yet.")
         return 0
-    status = read_json(home.status, "")
-    state = status["state"]
-    if state not in ("finished", "stopped") and not runs(status["pid"]):
-        state = "killed; go on with proxfl federate resume"
-    print(f"The last run is {state}: {sentence(status)}.")
+    more = "; go on with proxfl federate resume" if status["state"] == "killed" else ""
+    print(f"The last run is {status['state']}{more}: {sentence(status)}.")
     if "reason" in status:
         print(status["reason"])
     print(f"Results: {status['out']}")

@@ -10,30 +10,35 @@ from proxfl.console.words import size
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 10.0  # a log is not a terminal
 START_SECONDS = 120.0  # for Flower to start the server's program
+ENDED = ("finished", "stopped", "killed")
+
+
+def last_status(home: Any) -> dict[str, Any]:
+    """How the last run stands, nothing if there was none; killed, if its process is gone."""
+    from proxfl.deploy.ops.home import read_json
+    from proxfl.deploy.ops.services import runs
+
+    status = read_json(home.status, "") if home.status.exists() else {}
+    if status and status["state"] not in ENDED and not runs(status["pid"]):
+        status["state"] = "killed"
+    return status
 
 
 def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, Any]:
     """Wait for a run to end, and show how it goes; gives its last status."""
-    from proxfl.deploy.ops.home import read_json
-    from proxfl.deploy.ops.services import runs
     from proxfl.deploy.ops.stopping import pause
 
     line, begun = Line(), time.monotonic()
     while True:
         meanwhile()
-        status = read_json(home.status, "") if home.status.exists() else {}
-        if status.get("run") != run:
-            if time.monotonic() - begun > START_SECONDS:
-                return lost(home, "was not started by Flower")
-            pause(LOOK_SECONDS)
-            continue
-        if status["state"] in ("finished", "stopped"):
-            line.end()
-            return status
-        if not runs(status["pid"]):
-            line.end()
-            return lost(home, "ended")
-        line.show(sentence(status))
+        status = last_status(home)
+        if status.get("run") == run:
+            if status["state"] in ENDED:
+                line.end()
+                return lost(home, "ended") if status["state"] == "killed" else status
+            line.show(sentence(status))
+        elif time.monotonic() - begun > START_SECONDS:
+            return lost(home, "was not started by Flower")
         pause(LOOK_SECONDS)
 
 
@@ -49,15 +54,10 @@ def sentence(status: Mapping[str, Any]) -> str:
         missing = sorted(set(status["sites"]) - set(status["present"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         return f"{sites - len(missing)} of {sites} sites are here{waits}"
-    known = status["optimality"]
-    parts = [
-        f"round {status['round']}",
-        f"{status['answered']} of {sites} sites",
-        "no certificate yet"
-        if known is None
-        else f"optimality {known:.1e} (to {status['tolerance']:.0e})",
-        f"{size(status['bytes_up'])} up, {size(status['bytes_down'])} down",
-    ]
+    known, goal = status["optimality"], f"(to {status['tolerance']:.0e})"
+    parts = [f"round {status['round']}", f"{status['answered']} of {sites} sites"]
+    parts += ["no certificate yet" if known is None else f"optimality {known:.1e} {goal}"]
+    parts += [f"{size(status['bytes_up'])} up, {size(status['bytes_down'])} down"]
     parts += [] if status["left"] is None else [f"about {status['left']:.0f} s left"]
     parts += [f"without {', '.join(status['away'])}"] if status["away"] else []
     parts += [f"{status['faults']} faults"] if status["faults"] else []
