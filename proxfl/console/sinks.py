@@ -22,10 +22,8 @@ def needed(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ValueError(
-            f"the package {module.split('.')[0]} is not installed; run: pip install "
-            f"'proxfl[{extra}]'."
-        ) from None
+        package, install = module.split(".")[0], f"pip install 'proxfl[{extra}]'"
+        raise ValueError(f"the package {package} is not installed; run: {install}.") from None
 
 
 def numbers(row: Row) -> dict[str, float]:

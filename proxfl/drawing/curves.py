@@ -30,15 +30,13 @@ def compare(
 ) -> Figure:
     """The same metric of several runs, by name, in one figure."""
     figure, (axes,) = plots.panels(1)
-    positive = True
+    log = "y"
     for i, (name, result) in enumerate(results.items()):
         x, y = column(result, along), column(result, metric)
         colour = plots.COLOURS[i % len(plots.COLOURS)]
         axes.plot(x, y, color=colour, label=name, marker="." if len(x) < 20 else "")
-        positive &= bool((y[np.isfinite(y)] > 0).all())
-    named = len(results) > 1
-    label = AXES.get(along, along)
-    plots.label(axes, "", label, metric, log="y" if positive else "", legend=named)
+        log = log if (y[np.isfinite(y)] > 0).all() else ""
+    plots.label(axes, "", AXES.get(along, along), metric, log=log, legend=len(results) > 1)
     return figure
 
 

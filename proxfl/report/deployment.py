@@ -17,16 +17,13 @@ def deployment(made: Page, saved: Saved) -> None:
     who = "Every site took part in every round." if always else "Not every site was in every round."
     again = count(held["resumed"], "time")
     made.text(f"{who} The run was resumed {again}." if held["resumed"] else who)
-    made.facts(
-        {
-            "connection": "TLS, sites known by their keys" if held["secure"] else "in the clear",
-            "quorum": f"{held['quorum']} of {count(len(sites), 'site')}",
-        }
-    )
+    secure = "TLS, sites known by their keys" if held["secure"] else "in the clear"
+    quorum = f"{held['quorum']} of {count(len(sites), 'site')}"
+    made.facts({"connection": secure, "quorum": quorum})
+    rows = [[name, site["rounds"], *sizes(site)] for name, site in sites.items()]
     made.table(
         ["site", "rounds", "payload up", "payload down", "Flower up", "Flower down"],
-        [[name, site["rounds"], *sizes(site)] for name, site in sites.items()]
-        + [["all", "", *sizes(held["traffic"])]],
+        [*rows, ["all", "", *sizes(held["traffic"])]],
         "Bytes as measured by the server. Payload is the numbers exchanged; Flower's are whole "
         "messages, headers and repetitions included, to which HTTP and TLS add theirs.",
     )
@@ -43,11 +40,9 @@ def faults(made: Page, found: list[dict[str, Any]]) -> None:
         return
     moment = lambda fault: datetime.datetime.fromtimestamp(fault["time"], datetime.UTC)
     more = f" {len(found) - MOST_FAULTS} more are in manifest.json." * (len(found) > MOST_FAULTS)
+    told = lambda f: [f"{moment(f):%Y-%m-%d %H:%M:%S}", f["step"], f["site"], f["sentence"]]
     made.table(
         ["time (UTC)", "step", "site", "what went wrong"],
-        [
-            [f"{moment(f):%Y-%m-%d %H:%M:%S}", f["step"], f["site"], f["sentence"]]
-            for f in found[:MOST_FAULTS]
-        ],
+        [told(fault) for fault in found[:MOST_FAULTS]],
         "What was late, lost or refused, none of which entered the model." + more,
     )

@@ -14,6 +14,9 @@ from matplotlib.figure import Figure
 from proxfl.drawing.plots import STYLE
 from proxfl.storage.files import write_text
 
+TONES = {"holds": "good", "does not hold": "bad", "holds in part": "fair"}
+TONES |= {"exact": "good", "biased": "fair", "diverged": "bad"}
+
 
 class Page:
     """Sections in the order they were added; text is escaped, figures are inlined."""
@@ -42,9 +45,8 @@ class Page:
         """Numbers are set right; a row's last cell may be a verdict, which gets its colour."""
         cells = [[cell(value) for value in row] for row in rows]
         numbers = [all(row[j]["number"] for row in cells) for j in range(len(columns))]
-        heads = [
-            {"text": name, "number": held} for name, held in zip(columns, numbers, strict=True)
-        ]
+        named = zip(columns, numbers, strict=True)
+        heads = [{"text": name, "number": number} for name, number in named]
         self.add("table", heads=heads, rows=cells, caption=caption)
 
     def figure(self, figure: Figure, caption: str) -> None:
@@ -54,9 +56,7 @@ class Page:
     def render(self) -> str:
         source = resources.files("proxfl.report").joinpath("page.html.j2").read_text()
         environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        return environment.from_string(source).render(
-            title=self.title, lead=self.lead, sections=self.sections
-        )
+        return environment.from_string(source).render(vars(self))
 
     def write(self, path: Path) -> Path:
         write_text(path, self.render())
@@ -66,9 +66,7 @@ class Page:
 def cell(value: Any) -> dict[str, Any]:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    tone = {"holds": "good", "does not hold": "bad", "holds in part": "fair"}
-    tone |= {"exact": "good", "biased": "fair", "diverged": "bad"}
-    return {"text": text, "number": number, "tone": tone.get(text, "")}
+    return {"text": text, "number": number, "tone": TONES.get(text, "")}
 
 
 def inline(figure: Figure) -> str:

@@ -66,58 +66,33 @@ def write(where: Path, found: Found, command: str) -> None:
 
 def frames(found: Found) -> dict[str, pd.DataFrame]:
     path, validation = found.path, found.validation
+    measured = ("nonzeros", "loss", "objective", "optimality", "converged", "rounds")
+    along = {"weight": path.weights} | {name: getattr(path, name) for name in measured}
+    along |= {"left_out_loss": validation.mean, "left_out_error": validation.error}
+    along |= {f"left_out_{name}": mean for name, mean in validation.mean_scores.items()}
+    stability = {
+        "weight": np.repeat(path.weights, len(validation.parts)),
+        "part": np.tile(validation.parts, len(path.weights)),
+        "share": validation.stability.ravel(),
+    }
     return {
-        "path": along(path, validation),
+        "path": pd.DataFrame(along),
         "coefficients": coefficients(path),
         "folds": pd.concat([fold_lines(path, validation, k) for k in range(len(validation.names))]),
-        "stability": stability(path, validation),
+        "stability": pd.DataFrame(stability),
     }
-
-
-def along(path: RegularisationPath, validation: Validation) -> pd.DataFrame:
-    columns: dict[str, Any] = {
-        "weight": path.weights,
-        "nonzeros": path.nonzeros,
-        "loss": path.loss,
-        "objective": path.objective,
-        "optimality": path.optimality,
-        "converged": path.converged,
-        "rounds": path.rounds,
-        "left_out_loss": validation.mean,
-        "left_out_error": validation.error,
-    }
-    scores = {f"left_out_{name}": mean for name, mean in validation.mean_scores.items()}
-    return pd.DataFrame(columns | scores)
 
 
 def coefficients(path: RegularisationPath) -> pd.DataFrame:
-    lines = [
-        {"weight": weight} | entry
-        for weight, model in zip(path.weights, path.models, strict=True)
-        for entry in model.nonzeros()
-    ]
+    along = zip(path.weights, path.models, strict=True)
+    lines = [{"weight": weight} | entry for weight, model in along for entry in model.nonzeros()]
     names = ["weight", "feature", *(["class"] if path.coef.ndim == 3 else []), "value"]
     return pd.DataFrame(lines, columns=names)
 
 
-def stability(path: RegularisationPath, validation: Validation) -> pd.DataFrame:
-    shares, parts = validation.stability, validation.parts
-    return pd.DataFrame(
-        {
-            "weight": np.repeat(path.weights, len(parts)),
-            "part": np.tile(parts, len(path.weights)),
-            "share": shares.ravel(),
-        }
-    )
-
-
 def fold_lines(path: RegularisationPath, validation: Validation, k: int) -> pd.DataFrame:
-    columns: dict[str, Any] = {
-        "fold": validation.names[k],
-        "share": validation.shares[k],
-        "weight": path.weights,
-        "loss": validation.losses[k],
-    }
+    columns: dict[str, Any] = {"fold": validation.names[k], "share": validation.shares[k]}
+    columns |= {"weight": path.weights, "loss": validation.losses[k]}
     columns |= {name: values[k] for name, values in validation.scores.items()}
     return pd.DataFrame(columns | {"rounds": validation.rounds[k]})
 
@@ -161,7 +136,8 @@ def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
     )
     page.section("What was chosen")
     page.figure(drawn["cross-validation"], CAPTIONS["cross-validation"])
-    choices(page, found)
+    heads = ["rule", "weight", "size", "loss left out", "standard error"]
+    page.table([*heads, *found.validation.scores], choice_rows(found))
     folds(page, found)
     page.section("What the model holds")
     page.figure(drawn["coefficients"], CAPTIONS["coefficients"])
@@ -205,11 +181,6 @@ def lead(found: Found) -> str:
     if found.at_the_end:
         text += " The loss is least at the end of the path; a smaller ratio would go on."
     return text
-
-
-def choices(page: Page, found: Found) -> None:
-    heads = ["rule", "weight", "size", "loss left out", "standard error"]
-    page.table([*heads, *found.validation.scores], choice_rows(found))
 
 
 def choice_rows(found: Found) -> list[list[Any]]:

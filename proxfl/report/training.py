@@ -9,9 +9,9 @@ import numpy as np
 from proxfl.console.words import count, size, unit_of
 from proxfl.report.deployment import deployment
 from proxfl.report.page import Page
-from proxfl.report.training_figures import bars, objective_figure, optimality_figure
+from proxfl.report.training_figures import bars, by_size, objective_figure, optimality_figure
 from proxfl.train import folder
-from proxfl.train.saved import Saved, scales
+from proxfl.train.saved import Saved
 from proxfl.train.spec import describe, in_words
 from proxfl.train.train import Fit
 
@@ -21,7 +21,8 @@ MOST_ROWS = 500  # of a table; model.json has the rest
 def page(saved: Saved) -> Page:
     model, sites = saved.model, saved.manifest["sites"]
     title = f"{model['target']}: a {saved.spec.loss} model from {count(sites, 'site')}"
-    made = Page(title, lead(saved))
+    nonzero = f"{len(model['nonzeros'])} of {np.size(model['coef'])} coefficients are not zero."
+    made = Page(title, f"{verdict(model['certificate'])} {nonzero}")
     for heading, fill in SECTIONS.items():
         if heading == DEPLOYED and "deployment" not in saved.manifest:
             continue
@@ -33,12 +34,6 @@ def page(saved: Saved) -> Page:
 def save(where: Path, fit: Fit, command: str) -> None:
     """All files of a finished run: the model first, so that no picture can cost it."""
     page(folder.write(where, fit, command)).write(where / folder.REPORT)
-
-
-def lead(saved: Saved) -> str:
-    """The result in two sentences."""
-    nonzero, all_ = len(saved.model["nonzeros"]), np.size(saved.model["coef"])
-    return f"{verdict(saved.model['certificate'])} {nonzero} of {all_} coefficients are not zero."
 
 
 def verdict(certificate: Mapping[str, Any]) -> str:
@@ -64,7 +59,8 @@ def found(made: Page, saved: Saved) -> None:
         made.text("All coefficients are zero: a smaller penalty would let some in.")
     elif coef.ndim == 1:
         if len(model["nonzeros"]) > 1:
-            made.figure(bars(saved), "The largest coefficients." + scaled_note(saved))
+            scaled = " For standardised features." if saved.spec.standardise else ""
+            made.figure(bars(saved), f"The largest coefficients.{scaled}")
         single(made, saved)
     else:
         by_class(made, saved)
@@ -77,17 +73,11 @@ def found(made: Page, saved: Saved) -> None:
         made.text(f"A positive score speaks for {model['target']} = {model['classes'][1]}.")
 
 
-def scaled_note(saved: Saved) -> str:
-    return " For standardised features." if saved.spec.standardise else ""
-
-
 def single(made: Page, saved: Saved) -> None:
-    scale, entries = scales(saved), saved.model["nonzeros"]
-    rows = [[e["feature"], e["value"], e["value"] * scale[e["feature"]]] for e in entries]
-    rows = sorted(rows, key=lambda row: -abs(row[2]))[:MOST_ROWS]
-    columns = ["feature", "coefficient", "standardised"]
-    shown = 3 if saved.spec.standardise else 2
-    made.table(columns[:shown], [row[:shown] for row in rows], caption(len(entries)))
+    entries, shown = by_size(saved), 3 if saved.spec.standardise else 2
+    rows = [[e["feature"], e["value"], e["scaled"]][:shown] for e in entries[:MOST_ROWS]]
+    heads = ["feature", "coefficient", "standardised"][:shown]
+    made.table(heads, rows, caption(len(entries)))
 
 
 def by_class(made: Page, saved: Saved) -> None:
@@ -124,45 +114,29 @@ def certificate(made: Page, saved: Saved) -> None:
 
 
 def convergence(made: Page, saved: Saved) -> None:
-    made.figure(
-        optimality_figure(saved, saved.series("round"), "round"),
-        "Optimality after each round; the dashed line is the tolerance." + uncounted_note(saved),
-    )
-    made.figure(
-        objective_figure(saved),
-        "The objective above its final value." + uncounted_note(saved),
-    )
-
-
-def uncounted_note(saved: Saved) -> str:
     missed = sum(not line["counted"] for line in saved.history)
-    if not missed:
-        return ""
-    return (
+    uncounted = (
         f" Ticks at the bottom: {count(missed, 'round')} not counted, whose step was too long; "
         "sites went back to the state before."
     )
+    note = uncounted if missed else ""
+    told = "Optimality after each round; the dashed line is the tolerance."
+    made.figure(optimality_figure(saved, saved.series("round"), "round"), told + note)
+    made.figure(objective_figure(saved), "The objective above its final value." + note)
 
 
 def communication(made: Page, saved: Saved) -> None:
-    sites = len(saved.manifest["sites"])
+    manifest, sites = saved.manifest, len(saved.manifest["sites"])
     each = (saved.series("bytes_up") + saved.series("bytes_down")) / sites
     unit, scale = unit_of(float(each[-1]))
-    made.figure(
-        optimality_figure(saved, each / scale, f"{unit} per site, up and down"),
-        "What optimality cost in communication.",
-    )
-    rows = [
-        [LEDGER[kind], t["exchanges"], size(t["up"]), size(t["down"])]
-        for kind, t in saved.manifest["ledger"].items()
-        if t["exchanges"]
-    ]
-    rows.append(["all", *total(saved)])
-    made.table(
-        ["exchange", "times", "up", "down"],
-        rows,
-        f"Payload of all messages, {count(sites, 'site')} together; up is towards the server.",
-    )
+    figure = optimality_figure(saved, each / scale, f"{unit} per site, up and down")
+    made.figure(figure, "What optimality cost in communication.")
+    ledger = {kind: t for kind, t in manifest["ledger"].items() if t["exchanges"]}
+    rows = [[LEDGER[k], t["exchanges"], size(t["up"]), size(t["down"])] for k, t in ledger.items()]
+    exchanges = sum(t["exchanges"] for t in ledger.values())
+    rows.append(["all", exchanges, size(manifest["bytes_up"]), size(manifest["bytes_down"])])
+    note = f"Payload of all messages, {count(sites, 'site')} together; up is towards the server."
+    made.table(["exchange", "times", "up", "down"], rows, note)
 
 
 LEDGER = {
@@ -173,11 +147,6 @@ LEDGER = {
     "imbalance": "mean of the slopes, for the duality gap",
     "conjugate": "conjugates of the losses, for the duality gap",
 }
-
-
-def total(saved: Saved) -> list[Any]:
-    exchanges = sum(t["exchanges"] for t in saved.manifest["ledger"].values())
-    return [exchanges, size(saved.manifest["bytes_up"]), size(saved.manifest["bytes_down"])]
 
 
 def site_table(made: Page, saved: Saved) -> None:
@@ -215,19 +184,11 @@ def data(made: Page, saved: Saved) -> None:
 def again(made: Page, saved: Saved) -> None:
     manifest = saved.manifest
     made.code(manifest["command"])
-    made.facts(
-        {
-            **{name: held for name, held in manifest["versions"].items()},
-            "seed": manifest["seed"],
-            "run": f"{manifest['date']}, {manifest['seconds']:.1f} s",
-        }
-    )
+    run = {"seed": manifest["seed"], "run": f"{manifest['date']}, {manifest['seconds']:.1f} s"}
+    made.facts(manifest["versions"] | run)
     rows = [[site, name] for site, name in manifest["fingerprints"].items()]
-    made.table(
-        ["site", "SHA-256 of its data"],
-        rows,
-        "The same data, options and versions give the same model, bit for bit.",
-    )
+    same = "The same data, options and versions give the same model, bit for bit."
+    made.table(["site", "SHA-256 of its data"], rows, same)
 
 
 DEPLOYED = "Deployment"  # there for real sites only

@@ -12,13 +12,19 @@ MOST_BARS = 25
 WIDTH, HEIGHT = 4.7, 2.9  # inches: letters stay legible where a phone shrinks the figure to fit
 
 
-def bars(saved: Saved) -> Figure:
+def by_size(saved: Saved) -> list[dict[str, Any]]:
+    """The coefficients with what they are for standardised features, by which they are sorted."""
     scale = scales(saved)
-    entries = [(e["feature"], e["value"] * scale[e["feature"]]) for e in saved.model["nonzeros"]]
-    entries = sorted(entries, key=lambda pair: -abs(pair[1]))[:MOST_BARS][::-1]
+    entries = [e | {"scaled": e["value"] * scale[e["feature"]]} for e in saved.model["nonzeros"]]
+    return sorted(entries, key=lambda entry: -abs(entry["scaled"]))
+
+
+def bars(saved: Saved) -> Figure:
+    entries = by_size(saved)[:MOST_BARS][::-1]
+    names, values = [shorter(e["feature"]) for e in entries], [e["scaled"] for e in entries]
     figure, (axes,) = plots.panels(1, width=WIDTH, height=0.8 + 0.2 * len(entries))
-    colours = [plots.COLOURS[1] if value > 0 else plots.COLOURS[2] for _, value in entries]
-    axes.barh([shorter(name) for name, _ in entries], [v for _, v in entries], color=colours)
+    colours = [plots.COLOURS[1] if value > 0 else plots.COLOURS[2] for value in values]
+    axes.barh(names, values, color=colours)
     axes.axvline(0, color=plots.COLOURS[0], linewidth=0.8)
     axes.grid(False, axis="y")
     axes.set(xlabel="coefficient" + (" (standardised)" if saved.spec.standardise else ""))
@@ -29,34 +35,27 @@ def shorter(name: str, most: int = 28) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def marked(axes: Any, saved: Saved, x: np.ndarray) -> None:
-    """Ticks at the rounds that were not counted."""
-    missed = ~saved.series("counted").astype(bool)
-    if missed.any():
-        ground = axes.get_xaxis_transform()
-        level = np.full(missed.sum(), 0.02)
-        axes.plot(x[missed], level, "|", color=plots.COLOURS[2], transform=ground)
-
-
-def line(axes: Any, saved: Saved, x: np.ndarray, y: np.ndarray) -> None:
-    shown = saved.series("counted").astype(bool) & np.isfinite(y) & (y > 0)
+def curve(saved: Saved, x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) -> Figure:
+    """A figure of one line, with ticks at the rounds that were not counted."""
+    figure, (axes,) = plots.panels(1, width=WIDTH, height=HEIGHT)
+    counted = saved.series("counted").astype(bool)
+    shown = counted & np.isfinite(y) & (y > 0)
     mark = "." if shown.sum() < 60 else ""
     axes.plot(x[shown], y[shown], color=plots.COLOURS[1], marker=mark)
-    marked(axes, saved, x)
+    if not counted.all():
+        ground, level = axes.get_xaxis_transform(), np.full((~counted).sum(), 0.02)
+        axes.plot(x[~counted], level, "|", color=plots.COLOURS[2], transform=ground)
+    plots.label(axes, "", x_name, y_name, legend=False)
+    return figure
 
 
 def optimality_figure(saved: Saved, x: np.ndarray, name: str) -> Figure:
-    figure, (axes,) = plots.panels(1, width=WIDTH, height=HEIGHT)
-    line(axes, saved, x, saved.series("optimality"))
+    figure = curve(saved, x, saved.series("optimality"), name, "optimality")
     tolerance = saved.model["certificate"]["tolerance"]
-    axes.axhline(tolerance, color=plots.COLOURS[0], linestyle="--", linewidth=0.8)
-    plots.label(axes, "", name, "optimality", legend=False)
+    figure.axes[0].axhline(tolerance, color=plots.COLOURS[0], linestyle="--", linewidth=0.8)
     return figure
 
 
 def objective_figure(saved: Saved) -> Figure:
-    figure, (axes,) = plots.panels(1, width=WIDTH, height=HEIGHT)
     above = saved.series("objective") - saved.model["certificate"]["objective"]
-    line(axes, saved, saved.series("round"), above)
-    plots.label(axes, "", "round", "objective above the final one", legend=False)
-    return figure
+    return curve(saved, saved.series("round"), above, "round", "objective above the final one")

@@ -59,11 +59,11 @@ def readable(path: Path, kind: str) -> Iterator[None]:
 
 def read_frame(path: Path, target: str | None, wanted: Sequence[str] | None) -> Columns:
     frame = FRAMES[path.suffix.lower()](path, target)
-    names = tuple(frame.columns)
     lacking = [name for name in wanted or () if name not in frame.columns]
     if lacking:
         raise InputError(f"{path}: there is no column {quoted(lacking)}; the model needs it.")
-    features = tuple(name for name in names if name != target) if wanted is None else tuple(wanted)
+    others = (name for name in frame.columns if name != target)
+    features = tuple(others if wanted is None else wanted)
     A = np.empty((len(frame), len(features)))
     for j, name in enumerate(features):
         A[:, j] = numbers(path, name, frame[name])
@@ -119,12 +119,9 @@ def read_csv(path: Path, target: str | None) -> Frame:
         except pd.errors.EmptyDataError:
             return pd.DataFrame(columns=names, dtype=float)
         except pd.errors.ParserError as error:
-            line = re.search(r"in line (\d+)", str(error))
-            what = (
-                f"line {line[1]} after the header has more fields than those before it"
-                if line
-                else "a quoted text does not end"
-            )
+            what, line = "a quoted text does not end", re.search(r"in line (\d+)", str(error))
+            if line:
+                what = f"line {line[1]} after the header has more fields than those before it"
             raise InputError(f"{path}: {what}; check the commas and the quotes.") from None
     if frame.shape[1] != len(names):
         raise InputError(

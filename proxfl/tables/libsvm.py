@@ -29,16 +29,13 @@ def read_libsvm(path: Path, wanted: Sequence[str] | None) -> Columns:
     try:
         A, y = parse(str(path))
     except ValueError:
-        raise InputError(
-            f"{path}: line {first_wrong_line(path, parse)} is not LIBSVM; write a number, then "
-            "index:value pairs by rising index."
-        ) from None
+        form = "a number, then index:value pairs by rising index"
+        line = first_wrong_line(path, parse)
+        raise InputError(f"{path}: line {line} is not LIBSVM; write {form}.") from None
     first = 0 if (A.indices == 0).any() else 1
     features = tuple(f"x{j}" for j in range(first, A.shape[1]))
-    A, absent = A[:, first:], np.isnan(y)
-    if wanted is None:
-        return Columns(features, A, y, absent)
-    return Columns(tuple(wanted), spread(A, features, wanted), y, absent)
+    A = A[:, first:] if wanted is None else spread(A[:, first:], features, wanted)
+    return Columns(features if wanted is None else tuple(wanted), A, y, np.isnan(y))
 
 
 def first_wrong_line(path: Path, parse: Callable[[Any], Any]) -> int:
@@ -52,11 +49,8 @@ def first_wrong_line(path: Path, parse: Callable[[Any], Any]) -> int:
 
 def spread(A: Matrix, features: Sequence[str], wanted: Sequence[str]) -> Matrix:
     """A sparse A with its columns where they are wanted, and zero where it has none."""
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_matrix, hstack
 
-    place = {name: j for j, name in enumerate(wanted)}
-    to = np.array([place.get(name, -1) for name in features], int)
-    cells = A.tocoo()
-    kept = to[cells.col] >= 0
-    entries = (cells.data[kept], (cells.row[kept], to[cells.col[kept]]))
-    return csr_matrix(entries, shape=(A.shape[0], len(wanted)))
+    place = {name: j for j, name in enumerate(features)}
+    padded: Any = hstack([A, csr_matrix((A.shape[0], 1))], format="csr")
+    return padded[:, [place.get(name, len(features)) for name in wanted]]

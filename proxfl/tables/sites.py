@@ -14,14 +14,7 @@ import numpy as np
 
 from proxfl.errors import InputError
 from proxfl.tables.fingerprint import fingerprint
-from proxfl.tables.formats import (
-    FRAMES,
-    Columns,
-    Matrix,
-    is_sparse,
-    quoted,
-    read_frame,
-)
+from proxfl.tables.formats import FRAMES, Columns, Matrix, is_sparse, quoted, read_frame
 from proxfl.tables.libsvm import read_libsvm, spread
 
 MISSING = ("refuse", "drop", "mean")
@@ -93,10 +86,8 @@ def read_features(
 def read_columns(path: Path, target: str | None, wanted: Sequence[str] | None = None) -> Columns:
     """All columns but the target as features, or only those wanted."""
     refuse_unreadable(path)
-    if path.suffix.lower() in LIBSVM:
-        columns = read_libsvm(path, wanted)
-    else:
-        columns = read_frame(path, target, wanted)
+    libsvm = path.suffix.lower() in LIBSVM
+    columns = read_libsvm(path, wanted) if libsvm else read_frame(path, target, wanted)
     if not columns.A.shape[0]:
         raise InputError(f"{path}: there are no rows of data; leave the file out or fill it.")
     if not columns.features:
@@ -130,11 +121,9 @@ def files_in(paths: Iterable[str | os.PathLike]) -> list[Path]:
         raise InputError("There are no sites; name at least one file or folder.")
     by_name: dict[str, Path] = {}
     for path in found:
-        if path.stem in by_name:
-            raise InputError(
-                f"{path}: the site {path.stem!r} is already {by_name[path.stem]}; rename one file."
-            )
-        by_name[path.stem] = path
+        other = by_name.setdefault(path.stem, path)
+        if other is not path:
+            raise InputError(f"{path}: the site {path.stem!r} is already {other}; rename one file.")
     return found
 
 
@@ -171,10 +160,8 @@ def refuse_infinite(path: Path, target: str, columns: Columns) -> None:
     in_target = np.isinf(columns.y) if columns.y.dtype.kind == "f" else np.zeros(0, bool)
     if rows.size or in_target.any():
         name = columns.features[cols[0]] if rows.size else target
-        row = rows[0] if rows.size else in_target.argmax()
-        raise InputError(
-            f"{path}: column {name!r} is infinite in data row {row + 1}; correct the value."
-        )
+        where = f"data row {1 + (rows[0] if rows.size else in_target.argmax())}"
+        raise InputError(f"{path}: column {name!r} is infinite in {where}; correct the value.")
 
 
 def cells(A: Matrix, test: Callable) -> tuple[np.ndarray, np.ndarray]:
@@ -190,25 +177,17 @@ def cells(A: Matrix, test: Callable) -> tuple[np.ndarray, np.ndarray]:
 def align(tables: Sequence[Table]) -> list[Table]:
     """The same tables with their columns in one order, if they have the same ones."""
     first = next((table for table in tables if not is_sparse(table.A)), None)
-    features = first.features if first else union(tables)
-    known = set(features)
+    every = {name for table in tables for name in table.features}
+    by_index = lambda name: int(name.removeprefix("x"))  # all are LIBSVM, if none is first
+    features = first.features if first else tuple(sorted(every, key=by_index))
     for table in tables:
-        agree(table, tables[0])
-        held = set(table.features)
-        extra = [name for name in table.features if name not in known]
-        lacking = [name for name in features if name not in held]
-        if first and (extra or lacking and not is_sparse(table.A)):
-            raise InputError(difference(table, first, lacking, extra))
+        refuse_other_kind(table, tables[0])
+        if first:
+            refuse_other_columns(table, first)
     return [arranged(table, features) for table in tables]
 
 
-def union(tables: Sequence[Table]) -> tuple[str, ...]:
-    """The features of LIBSVM tables, by their index."""
-    every = {name for table in tables for name in table.features}
-    return tuple(sorted(every, key=lambda name: int(name.removeprefix("x"))))
-
-
-def agree(table: Table, first: Table) -> None:
+def refuse_other_kind(table: Table, first: Table) -> None:
     """Refuse text where another site has numbers: the same label would count as two."""
     is_number = table.y.dtype.kind == "f"
     if is_number != (first.y.dtype.kind == "f"):
@@ -218,13 +197,17 @@ def agree(table: Table, first: Table) -> None:
         )
 
 
-def difference(table: Table, first: Table, lacking: list[str], extra: list[str]) -> str:
-    parts = [f"lacks {quoted(lacking)}"] if lacking and not is_sparse(table.A) else []
+def refuse_other_columns(table: Table, first: Table) -> None:
+    held, known = set(table.features), set(first.features)
+    extra = [name for name in table.features if name not in known]
+    lacking = [name for name in first.features if name not in held and not is_sparse(table.A)]
+    parts = [f"lacks {quoted(lacking)}"] if lacking else []
     parts += [f"has extra {quoted(extra)}"] if extra else []
-    return (
-        f"site {table.source} {' and '.join(parts)} compared with {first.source}; give every site "
-        "the same columns."
-    )
+    if parts:
+        raise InputError(
+            f"site {table.source} {' and '.join(parts)} compared with {first.source}; give every "
+            "site the same columns."
+        )
 
 
 def arranged(table: Table, features: tuple[str, ...]) -> Table:
