@@ -18,8 +18,7 @@ import numpy as np
 from benchmarks.side import machine
 from proxfl.cli.commands.federate import init, join, serve
 from proxfl.cli.commands.federate import run as running
-from proxfl.cli.commands.federate.supervising import supervised
-from proxfl.cli.commands.federate.watching import follow
+from proxfl.cli.commands.federate.watching import follow, supervised
 from proxfl.deploy.ops import launch
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.keys import make_site_keys

@@ -35,16 +35,13 @@ def numbers(row: Row) -> dict[str, float]:
 @contextmanager
 def tensorboard(folder: str | PathLike) -> Iterator[Write]:
     """Event files in a folder, for `tensorboard --logdir FOLDER`."""
-    writer = needed("tensorboardX", "tensorboard").SummaryWriter(str(folder))
+    with needed("tensorboardX", "tensorboard").SummaryWriter(str(folder)) as writer:
 
-    def write(row: Row) -> None:
-        for name, value in numbers(row).items():
-            writer.add_scalar(name, value, int(row["round"]))
+        def write(row: Row) -> None:
+            for name, value in numbers(row).items():
+                writer.add_scalar(name, value, int(row["round"]))
 
-    try:
         yield write
-    finally:
-        writer.close()
 
 
 @contextmanager

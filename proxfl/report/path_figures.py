@@ -59,7 +59,7 @@ def scores(path: RegularisationPath, validation: Validation) -> Figure:
     shown = {"mean loss of rows left out": validation.losses}
     shown |= {f"{name} on rows left out": values for name, values in validation.scores.items()}
     figure, axes = plots.panels(1, width=WIDTH, height=3.2, rows=len(shown))
-    each = [axes[0]] if len(shown) == 1 else list(axes[:, 0])
+    each = np.ravel(axes)
     for where, (what, values) in zip(each, shown.items(), strict=True):
         band(where, path, validation, values)
         mark_choices(where, path, validation)

@@ -5,6 +5,8 @@ counts them; `mean` leaves NaN in `A`, because the mean to put there is that of 
 the caller can ask them for their counts and sums. A row without a target may only be dropped.
 """
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from proxfl.errors import InputError
-from proxfl.tables.fingerprint import fingerprint
 from proxfl.tables.formats import FRAMES, Columns, Matrix, is_sparse, quoted, read_frame
 from proxfl.tables.libsvm import read_libsvm, spread
 
@@ -218,3 +219,33 @@ def arranged(table: Table, features: tuple[str, ...]) -> Table:
         return replace(table, features=features, A=A, fingerprint=fingerprint(features, A, table.y))
     place = {name: j for j, name in enumerate(table.features)}
     return replace(table, features=features, A=table.A[:, [place[name] for name in features]])
+
+
+def fingerprint(features: Sequence[str], A: Matrix, y: np.ndarray) -> str:
+    """A SHA-256 of the content, the same for any file format and any order of the columns.
+
+    It names the data without holding them; but whoever can guess a whole table can confirm it.
+    """
+    digest = hashlib.sha256(json.dumps(["proxfl table 1", len(y), len(features)]).encode())
+    by_column = A.tocsc() if is_sparse(A) else A
+    for j in sorted(range(len(features)), key=features.__getitem__):
+        rows, values = nonzeros_of_column(by_column, j)
+        digest.update(json.dumps([features[j], len(rows)]).encode())
+        digest.update(rows.astype("<i8").tobytes() + canonical(values))
+    digest.update(canonical(y) if y.dtype.kind == "f" else json.dumps(y.tolist()).encode())
+    return digest.hexdigest()
+
+
+def nonzeros_of_column(A: Matrix, j: int) -> tuple[np.ndarray, np.ndarray]:
+    """Column j, by rows: so that a sparse and a dense table read the same."""
+    if is_sparse(A):
+        span = slice(A.indptr[j], A.indptr[j + 1])
+        rows, values = A.indices[span], A.data[span]
+        return rows[values != 0], values[values != 0]
+    rows = np.flatnonzero(A[:, j])
+    return rows, A[rows, j]
+
+
+def canonical(values: np.ndarray) -> bytes:
+    """Bytes in which 0 has no sign and NaN one form."""
+    return np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes()

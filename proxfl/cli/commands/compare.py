@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from proxfl.cli.shared.arguments import count, folder
-from proxfl.cli.shared.choose_problem import add_own, own, pick
+from proxfl.cli.shared.arguments import add_own, count, folder, own, pick
 
 QUICK = ("l1-least-squares",)
 TAU = 5

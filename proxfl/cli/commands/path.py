@@ -44,8 +44,7 @@ def main(args: argparse.Namespace) -> int:
     spec, choice = asked(args)
     where = unused("path", spec.target) if spec.out is None else Path(spec.out)
     refuse_full(where)
-    told = options.spelt(options.given(args) | options.given(args, Choice))
-    command = f"proxfl path {told}" + ("" if args.config is None else f" --config {args.config}")
+    command = options.typed("path", args, options.given(args) | options.given(args, Choice))
     found = work(spec, choice)
     path_folder.write(where, found, command)
     if args.json:
@@ -71,11 +70,7 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
             f"{options.flag(key)} is the weight that the path runs along; leave it out, or choose "
             "another with --sweep."
         )
-    swept = given | {key: 1.0}
-    if args.config is None:
-        spec = Spec.from_dict(swept)
-    else:
-        spec = Spec.from_toml(args.config, swept, others=tuple(Choice.table()))
+    spec = options.spec_of(args, given | {key: 1.0}, others=Choice.table())
     if applies(spec):
         raise InputError(
             "a path is made with the method decoupled, all sites and all rows; leave out "

@@ -2,8 +2,7 @@
 
 import argparse
 
-from proxfl.cli.shared.arguments import count
-from proxfl.cli.shared.choose_problem import add_own, own, pick
+from proxfl.cli.shared.arguments import add_own, count, own, pick
 
 ROUNDS = 2000  # of proximal gradient, towards F* and the points where constants are measured
 

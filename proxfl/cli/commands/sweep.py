@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from proxfl.cli.shared.arguments import count, folder
+from proxfl.cli.shared.arguments import count, folder, pick
 
 
 def span(text: str) -> tuple[float, float, int]:
@@ -37,7 +37,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.cli.shared.choose_problem import pick
     from proxfl.console.table import show
     from proxfl.drawing.plots import save_figures
     from proxfl.research.league.search import draw, points, search

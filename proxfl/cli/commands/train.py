@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 
 from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import refuse_full, unused
+from proxfl.console import sinks
+from proxfl.console.progress import progress
+from proxfl.deploy.ops.stopping import in_main_thread
 from proxfl.tables import InputError
+from proxfl.train import folder as results
+from proxfl.train import train as fitting
 from proxfl.train.spec import Spec
 
 EPILOG = """
@@ -58,9 +63,8 @@ def main(args: argparse.Namespace) -> int:
 def conclude(folder: Path, json: bool, resumption: str) -> int:
     """Show the result in a folder; the exit code says whether its certificate is met."""
     from proxfl.cli.shared.results import as_json, summary
-    from proxfl.train.folder import read
 
-    told = read(folder)
+    told = results.read(folder)
     if json:
         print(as_json(told))
         print(f"Results: {folder}", file=sys.stderr)
@@ -79,21 +83,14 @@ def resumption(folder: Path) -> str:
 
 def fresh(args: argparse.Namespace) -> Errand:
     given = options.given(args)
-    command = f"proxfl train {options.spelt(given)}"
-    if args.config is None:
-        spec = Spec.from_dict(given)
-    else:
-        spec = Spec.from_toml(args.config, given)
-        command += f" --config {args.config}"
+    spec = options.spec_of(args, given)
     folder = unused("train", spec.target) if spec.out is None else Path(spec.out)
     resume = "go on with a run that was interrupted there by --resume"
     refuse_full(folder, f"choose another with --out, or {resume}")
-    return Errand(spec, folder, command)
+    return Errand(spec, folder, options.typed("train", args, given))
 
 
 def resumed(args: argparse.Namespace) -> Errand:
-    from proxfl.train import folder as results
-
     given, folder = options.given(args), args.resume
     other = sorted(given.keys() - {"rounds", "tol"})
     if other or args.config is not None:
@@ -114,11 +111,7 @@ def resumed(args: argparse.Namespace) -> Errand:
 
 def carry_out(errand: Errand, tensorboard: str | None = None, mlflow: str | None = None) -> bool:
     """Train and write the folder; whether that came to an end."""
-    from proxfl.console import sinks
-    from proxfl.console.progress import progress
     from proxfl.report.training import save
-    from proxfl.train import folder as results
-    from proxfl.train import train as fitting
 
     done, label, goal = 0, f"Training on {errand.spec.target}, rounds", f"{errand.spec.tol:.1e}"
     try:
@@ -151,9 +144,6 @@ def carry_out(errand: Errand, tensorboard: str | None = None, mlflow: str | None
 
 def trained(job: Any, errand: Errand, watch: Callable[[Any], None]) -> Any:
     """The fit; a run that cannot be carried out leaves nothing behind."""
-    from proxfl.train import folder as results
-    from proxfl.train import train as fitting
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fitting.ConvergenceWarning)  # the summary says it
         try:
@@ -178,8 +168,6 @@ def refuse_other_data(errand: Errand, found: dict[str, str]) -> None:
 @contextmanager
 def on_sigterm() -> Iterator[None]:
     """Being told to terminate is an interruption, as Ctrl-C is."""
-    from proxfl.deploy.ops.stopping import in_main_thread
-
     if not in_main_thread():
         yield  # only the main thread may choose
         return

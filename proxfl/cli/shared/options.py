@@ -7,7 +7,7 @@ as they stand, and `Spec` accepts or refuses them, with the same sentence from w
 import argparse
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from proxfl.options import Option, Options
@@ -52,6 +52,18 @@ def explain(option: Option) -> str:
 def given(args: argparse.Namespace, kind: type[Options] = Spec) -> dict[str, Any]:
     """The options on the command line, by their keys."""
     return {key: value for key in kind.table() if (value := getattr(args, key, [])) != []}
+
+
+def spec_of(args: argparse.Namespace, given: Mapping[str, Any], others: Iterable[str] = ()) -> Spec:
+    """The spec of the options given and those of the file given with --config."""
+    if args.config is None:
+        return Spec.from_dict(given)
+    return Spec.from_toml(args.config, given, tuple(others))
+
+
+def typed(command: str, args: argparse.Namespace, given: Mapping[str, Any]) -> str:
+    """The command as one would type it."""
+    return f"proxfl {command} {spelt(given)}" + (f" --config {args.config}" if args.config else "")
 
 
 def spelt(options: Mapping[str, Any]) -> str:

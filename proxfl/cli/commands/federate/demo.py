@@ -8,9 +8,10 @@ from typing import Any
 
 from proxfl.cli.commands.federate import init, join, serve
 from proxfl.cli.commands.federate import run as running
-from proxfl.cli.commands.federate.supervising import supervised
+from proxfl.cli.commands.federate.watching import supervised
 from proxfl.cli.shared.arguments import refuse_full
 from proxfl.console.table import show
+from proxfl.deploy.ops.home import Home
 from proxfl.tables import InputError
 from proxfl.train.spec import Spec
 
@@ -26,8 +27,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops.home import Home
-
     if args.sites < 1:
         raise InputError(f"--sites must be at least 1, got {args.sites}.")
     folder = args.out.resolve()
@@ -60,7 +59,7 @@ def write_data(folder: Path, sites: int) -> list[Path]:
     return files
 
 
-def deployed(home: Any, files: list[Path]) -> int:
+def deployed(home: Home, files: list[Path]) -> int:
     """Server, sites and a run; all processes end with it, however it ends."""
     from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.keys import make_site_keys

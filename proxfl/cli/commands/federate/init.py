@@ -8,6 +8,7 @@ from pathlib import Path
 
 from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import refuse_full
+from proxfl.deploy.ops.home import Home
 from proxfl.train.spec import Spec, describe
 
 README = """# {name}
@@ -68,8 +69,8 @@ def main(args: argparse.Namespace) -> int:
     folder = args.folder.resolve()
     refuse_full(args.folder, "choose another")
     given = {key: value for key, value in options.given(args).items() if key != "sites"}
-    spec = Spec.from_dict(given) if args.config is None else Spec.from_toml(args.config, given)
-    write(folder, args.name or folder.name, args.sites, spec, args.features, args.host)
+    spec, name = options.spec_of(args, given), args.name or folder.name
+    write(folder, name, args.sites, spec, args.features, args.host)
     print(f"{args.folder} is ready; {args.folder / 'README.md'} says what to do. First:")
     print(f"  proxfl federate serve {shlex.quote(str(args.folder))}")
     return 0
@@ -85,7 +86,6 @@ def write(
 ) -> None:
     """The folder of a federation, with the server's keys."""
     import proxfl
-    from proxfl.deploy.ops.home import Home
     from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.protocol.plan import Plan
     from proxfl.deploy.server.training import RunOptions

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.cli.commands.federate.keys import known
-from proxfl.cli.commands.federate.supervising import until_stopped
+from proxfl.cli.commands.federate.watching import until_stopped
+from proxfl.deploy.ops.home import SITE_STATUS, Home, read_json
 from proxfl.tables import InputError
 
 
@@ -22,7 +23,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops.home import Home
     from proxfl.deploy.protocol.plan import read_plan, read_table
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
@@ -45,8 +45,6 @@ def main(args: argparse.Namespace) -> int:
 
 def speaker(folder: Path) -> Callable[[], None]:
     """What prints how the site stands with the server, whenever that has changed."""
-    from proxfl.deploy.ops.home import SITE_STATUS, read_json
-
     last = ""
 
     def speak() -> None:
@@ -59,7 +57,7 @@ def speaker(folder: Path) -> Callable[[], None]:
     return speak
 
 
-def start(home: Any, site: str, data: Path, server: str, secure: bool) -> Any:
+def start(home: Home, site: str, data: Path, server: str, secure: bool) -> Any:
     """The process of a site; with TLS its key is made if it has none."""
     from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.keys import make_site_keys

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from proxfl.deploy.ops.home import Home
 from proxfl.tables import InputError
 
 
@@ -14,7 +15,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops.home import Home
     from proxfl.deploy.ops.keys import make_server_keys, make_site_keys
     from proxfl.deploy.protocol.plan import read_plan
     from proxfl.storage.files import write_text

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.train import conclude
+from proxfl.deploy.ops.home import Home
 from proxfl.tables import InputError
 
 
@@ -17,7 +18,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops import launch
-    from proxfl.deploy.ops.home import Home
     from proxfl.train.folder import CHECKPOINT, MODEL
 
     home = Home(args.folder.resolve())

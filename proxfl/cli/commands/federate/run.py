@@ -13,6 +13,7 @@ from proxfl.cli.commands.federate.watching import ENDED, follow, last_status
 from proxfl.cli.commands.train import conclude
 from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import refuse_full
+from proxfl.deploy.ops.home import Home, read_json
 from proxfl.tables import InputError
 from proxfl.train.spec import Spec
 
@@ -40,8 +41,6 @@ def shared_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops.home import Home
-
     home = Home(args.folder.resolve())
     out = home.results() if args.out is None else args.out
     refuse_full(out)
@@ -52,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
     return carry_out(home, out.resolve(), args)
 
 
-def last_run(home: Any) -> dict[str, Any]:
+def last_run(home: Home) -> dict[str, Any]:
     """How the last run ended, if there was one; one that goes on is not to be disturbed."""
     status = last_status(home)
     if status and status["state"] not in ENDED:
@@ -60,12 +59,12 @@ def last_run(home: Any) -> dict[str, Any]:
     return status
 
 
-def resumption(home: Any) -> str:
+def resumption(home: Home) -> str:
     return f"proxfl federate resume {shlex.quote(os.path.relpath(home.folder))}"
 
 
 def carry_out(
-    home: Any,
+    home: Home,
     out: Path,
     args: argparse.Namespace,
     meanwhile: Callable[[], None] = lambda: None,
@@ -93,7 +92,7 @@ def carry_out(
     return ended["code"]
 
 
-def options_of(home: Any, out: Path, args: argparse.Namespace, before: Mapping[str, Any]) -> Any:
+def options_of(home: Home, out: Path, args: argparse.Namespace, before: Mapping[str, Any]) -> Any:
     from proxfl.deploy.server.training import RunOptions
 
     found = options.given(args)
@@ -105,7 +104,7 @@ def options_of(home: Any, out: Path, args: argparse.Namespace, before: Mapping[s
     return RunOptions(**{**before, **given, **patience, **where, **words})
 
 
-def submit(home: Any, given: Any) -> str:
+def submit(home: Home, given: Any) -> str:
     from proxfl.deploy.ops import launch
     from proxfl.deploy.protocol.plan import read_plan
     from proxfl.deploy.server.training import refuse_quorum
@@ -119,9 +118,8 @@ def submit(home: Any, given: Any) -> str:
     return launch.submit(home.server, home.app, given.__dict__)
 
 
-def running(home: Any) -> dict[str, Any]:
+def running(home: Home) -> dict[str, Any]:
     """Where the server is, if it runs."""
-    from proxfl.deploy.ops.home import read_json
     from proxfl.deploy.ops.launch import healthy
 
     start = f"start it with proxfl federate serve {shlex.quote(os.path.relpath(home.folder))}"

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli.commands.federate.supervising import until_stopped
+from proxfl.cli.commands.federate.watching import until_stopped
+from proxfl.deploy.ops.home import Home, read_json, write_json
 
 PORT = 9092
 
@@ -21,7 +22,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops.home import Home
     from proxfl.deploy.protocol.plan import read_plan
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
@@ -44,10 +44,9 @@ def main(args: argparse.Namespace) -> int:
     return code
 
 
-def start(home: Any, host: str, port: int, secure: bool) -> Any:
+def start(home: Home, host: str, port: int, secure: bool) -> Any:
     """SuperLink and gate, and a note where they are."""
     from proxfl.deploy.ops import launch
-    from proxfl.deploy.ops.home import write_json
     from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.ops.permissions import lock, private_folder
 
@@ -60,10 +59,9 @@ def start(home: Any, host: str, port: int, secure: bool) -> Any:
     return supervisor
 
 
-def registrar(home: Any, sites: tuple[str, ...]) -> Callable[[], None]:
+def registrar(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
     """What lets in the sites whose keys have come since it was last called."""
     from proxfl.deploy.ops import launch
-    from proxfl.deploy.ops.home import write_json
 
     known = registered(home)
 
@@ -84,8 +82,6 @@ def registrar(home: Any, sites: tuple[str, ...]) -> Callable[[], None]:
     return register
 
 
-def registered(home: Any) -> dict[str, Any]:
+def registered(home: Home) -> dict[str, Any]:
     """By site, the key it was let in by and the number of its node."""
-    from proxfl.deploy.ops.home import read_json
-
     return read_json(home.registered, "") if home.registered.exists() else {}

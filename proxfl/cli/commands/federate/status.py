@@ -7,6 +7,7 @@ from proxfl.cli.commands.federate.run import running
 from proxfl.cli.commands.federate.serve import registered
 from proxfl.cli.commands.federate.watching import last_status, sentence
 from proxfl.console.table import show
+from proxfl.deploy.ops.home import Home
 from proxfl.tables import InputError
 
 
@@ -16,7 +17,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops import launch
-    from proxfl.deploy.ops.home import Home
     from proxfl.deploy.protocol.plan import read_plan
 
     home = Home(args.folder.resolve())

@@ -1,11 +1,13 @@
-"""A run as it goes on: one line, renewed on a terminal, now and then elsewhere."""
+"""What goes on for long: services until Ctrl-C, and a run until it ends, told in one line."""
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from proxfl.console.words import size
+from proxfl.deploy.ops.home import Home, read_json
 
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 10.0  # a log is not a terminal
@@ -13,9 +15,44 @@ START_SECONDS = 120.0  # for Flower to start the server's program
 ENDED = ("finished", "stopped", "killed")
 
 
-def last_status(home: Any) -> dict[str, Any]:
+@contextlib.contextmanager
+def supervised(supervisors: Sequence[Any]) -> Iterator[Callable[[], None]]:
+    """Yields what to call now and then, which starts again what has ended; stops all at the end.
+
+    The list may grow meanwhile.
+    """
+
+    def look() -> None:
+        for supervisor in supervisors:
+            supervisor.look()
+
+    try:
+        yield look
+    finally:
+        for supervisor in reversed(supervisors):
+            supervisor.close()
+
+
+def until_stopped(
+    start: Callable[[], Any], begun: Callable[[], None], meanwhile: Callable[[], None]
+) -> int:
+    """Run services until Ctrl-C or SIGTERM, which is how they are meant to end; the exit code."""
+    from proxfl.deploy.ops.stopping import Stopped, pause, stoppable
+
+    supervisors, code = [], 130  # until they run
+    with stoppable(), contextlib.suppress(Stopped), supervised(supervisors) as look:
+        supervisors.append(start())
+        begun()
+        code = 0
+        while True:
+            look()
+            meanwhile()
+            pause(LOOK_SECONDS)
+    return code
+
+
+def last_status(home: Home) -> dict[str, Any]:
     """How the last run stands, nothing if there was none; killed, if its process is gone."""
-    from proxfl.deploy.ops.home import read_json
     from proxfl.deploy.ops.services import runs
 
     status = read_json(home.status, "") if home.status.exists() else {}
@@ -24,7 +61,7 @@ def last_status(home: Any) -> dict[str, Any]:
     return status
 
 
-def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, Any]:
+def follow(home: Home, run: str, meanwhile: Callable[[], None]) -> Mapping[str, Any]:
     """Wait for a run to end, and show how it goes; gives its last status."""
     from proxfl.deploy.ops.stopping import pause
 
@@ -42,7 +79,7 @@ def follow(home: Any, run: str, meanwhile: Callable[[], None]) -> Mapping[str, A
         pause(LOOK_SECONDS)
 
 
-def lost(home: Any, what: str) -> dict[str, Any]:
+def lost(home: Home, what: str) -> dict[str, Any]:
     reason = f"The server's program {what}; see {home.server / 'superlink.log'}."
     return {"state": "stopped", "reason": reason, "code": 3}
 
