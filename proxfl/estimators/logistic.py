@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -37,8 +38,7 @@ class Logistic(ClassifierMixin, Federated):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         z = self._scores(X)
         z = np.column_stack([np.zeros(len(z)), z]) if z.shape[1] == 1 else z
-        z = z - z.max(axis=1, keepdims=True)
-        return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+        return log_softmax(z, axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         return np.exp(self.predict_log_proba(X))

@@ -38,8 +38,7 @@ def coefficients(path: RegularisationPath, validation: Validation) -> Figure:
         style = {"color": plots.COLOURS[1 + i], "label": shorter(names[j])}
         axes.plot(path.weights, entered(values[:, j]), **style, zorder=2)
     axes.axhline(0, color=plots.COLOURS[0], linewidth=0.8, zorder=0)
-    mark_choices(axes, path, validation)
-    weight_axis(axes, path)
+    weight_axis(axes, path, validation)
     axes.set(ylabel=what)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
@@ -62,8 +61,7 @@ def scores(path: RegularisationPath, validation: Validation) -> Figure:
     each = np.ravel(axes)
     for where, (what, values) in zip(each, shown.items(), strict=True):
         band(where, path, validation, values)
-        mark_choices(where, path, validation)
-        weight_axis(where, path)
+        weight_axis(where, path, validation)
         where.set(ylabel=what)
     size_axis(each[0], path)
     lines, names = each[0].get_legend_handles_labels()
@@ -97,8 +95,7 @@ def stability(path: RegularisationPath, validation: Validation) -> Figure:
     axes.set_yticks(np.arange(len(order)) + 0.5, [shorter(validation.parts[j]) for j in order])
     axes.tick_params(axis="y", length=0)
     axes.grid(False)
-    mark_choices(axes, path, validation, colour=plots.COLOURS[2])
-    weight_axis(axes, path)
+    weight_axis(axes, path, validation, colour=plots.COLOURS[2])
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(max(len(order), 1), 0)
     figure.colorbar(mesh, ax=axes, label="share of folds", pad=0.02)
@@ -106,12 +103,10 @@ def stability(path: RegularisationPath, validation: Validation) -> Figure:
     return figure
 
 
-def mark_choices(
-    axes: Any,
-    path: RegularisationPath,
-    validation: Validation,
-    colour: str = plots.COLOURS[0],
+def weight_axis(
+    axes: Any, path: RegularisationPath, validation: Validation, colour: str = plots.COLOURS[0]
 ) -> None:
+    """Weights from large to small, as the path is walked; what each rule chooses is marked."""
     marks: dict[int, tuple[str, str]] = {}
     for rule, (style, name) in CHOICES.items():
         at = validation.chosen(rule)
@@ -119,10 +114,6 @@ def mark_choices(
     for at, (style, name) in marks.items():
         weight = path.weights[at]
         axes.axvline(weight, color=colour, linestyle=style, linewidth=1, label=name, zorder=3)
-
-
-def weight_axis(axes: Any, path: RegularisationPath) -> None:
-    """Weights from large to small, as the path is walked."""
     axes.set_xscale("log")
     axes.set(xlabel=path.sweep.axis)
     margin = (path.weights[0] / path.weights[-1]) ** 0.02

@@ -72,18 +72,6 @@ def read_frame(path: Path, target: str | None, wanted: Sequence[str] | None) -> 
     return Columns(features, A, *labels(frame[target]))
 
 
-def no_target(path: Path, target: str, names: Sequence[str]) -> str:
-    # Only near names are listed: in a file without a header they would be a row of data.
-    near = get_close_matches(target.lower(), [name.lower() for name in names])
-    alike = [name for name in names if name.lower() in near]
-    if alike:
-        return f"{path}: there is no column {target!r}; did you mean {quoted(alike)}?"
-    return (
-        f"{path}: there is no column {target!r} among {len(names)}; check the target, that the "
-        "first line holds the column names, and that commas separate them."
-    )
-
-
 def quoted(names: Sequence[str], most: int = 5) -> str:
     """At most a few names, for a sentence."""
     few = ", ".join(repr(str(name)) for name in names[:most])
@@ -94,7 +82,15 @@ def distinct(path: Path, names: Sequence[Any], target: str | None) -> list[str]:
     """Column names without outer spaces, if the target is there, none is empty and none twice."""
     stripped = [str(name).strip() for name in names]
     if target is not None and target not in stripped:
-        raise InputError(no_target(path, target, stripped))
+        # Only near names are listed: in a file without a header they would be a row of data.
+        near = get_close_matches(target.lower(), [name.lower() for name in stripped])
+        alike = [name for name in stripped if name.lower() in near]
+        hint = (
+            f" among {len(stripped)}; check the target, that the first line holds the column "
+            "names, and that commas separate them."
+        )
+        hint = f"; did you mean {quoted(alike)}?" if alike else hint
+        raise InputError(f"{path}: there is no column {target!r}{hint}")
     if "" in stripped:
         raise InputError(
             f"{path}: column {stripped.index('') + 1} has no name; name it or remove it (pandas "
@@ -202,10 +198,8 @@ def numbers(path: Path, name: str, column: Any) -> np.ndarray:
     import pandas as pd
 
     column = column.convert_dtypes() if column.dtype == object else column
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
-        return column.to_numpy(np.float64)
-    if is_number(column) or pd.api.types.is_bool_dtype(column):
-        return column.astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    if column.dtype.kind in "iuf" or pd.api.types.is_bool_dtype(column):
+        return floats(column)
     found: Any = pd.to_numeric(column.astype("string"), errors="coerce")
     wrong = (found.isna() & column.notna()).to_numpy()
     if wrong.any():
@@ -213,20 +207,19 @@ def numbers(path: Path, name: str, column: Any) -> np.ndarray:
             f"{path}: column {name!r} is not numeric, first in data row {wrong.argmax() + 1}; "
             "encode it as numbers or remove it."
         )
-    return found.astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    return floats(found)
 
 
 def labels(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """A target as float64 if it holds numbers, else as text, and where it is missing."""
     column = column.convert_dtypes() if column.dtype == object else column
     absent = column.isna().to_numpy()
-    if is_number(column):
-        return column.astype("Float64").to_numpy(np.float64, na_value=np.nan), absent
+    if column.dtype.kind in "iuf":
+        return floats(column), absent
     return column.astype("string").fillna("").to_numpy(str), absent
 
 
-def is_number(column: Any) -> bool:
-    from pandas.api import types
-
-    kinds = (types.is_bool_dtype, types.is_complex_dtype)
-    return types.is_numeric_dtype(column) and not any(kind(column) for kind in kinds)
+def floats(column: Any) -> np.ndarray:
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy(np.float64)
+    return column.astype("Float64").to_numpy(np.float64, na_value=np.nan)

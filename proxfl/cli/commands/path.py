@@ -9,9 +9,16 @@ from typing import Any
 
 from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import refuse_full, unused
-from proxfl.tables import InputError
+from proxfl.console.progress import progress
+from proxfl.console.table import show as table
+from proxfl.tables import InputError, read_sites
 from proxfl.train.choice import Choice
+from proxfl.train.drivers.fixed import applies
+from proxfl.train.folder import read
+from proxfl.train.folds import cross_validate, deal
+from proxfl.train.path import path
 from proxfl.train.spec import Spec, read_toml
+from proxfl.train.train import ConvergenceWarning, begin, run
 
 EPILOG = """
 The weight of one penalty runs from the smallest that leaves an empty model down a grid. Every
@@ -60,8 +67,6 @@ def main(args: argparse.Namespace) -> int:
 
 def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
     """The spec, in which the weight that is swept is any number, and how to choose that weight."""
-    from proxfl.train.drivers.fixed import applies
-
     given, held = options.given(args), {} if args.config is None else read_toml(args.config)
     choice = Choice.among(held | options.given(args, Choice))
     key = choice.sweep
@@ -80,12 +85,7 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
 
 
 def work(spec: Spec, choice: Choice) -> Any:
-    from proxfl.console.progress import progress
     from proxfl.report.path import Found
-    from proxfl.tables import read_sites
-    from proxfl.train.folds import cross_validate, deal
-    from proxfl.train.path import path
-    from proxfl.train.train import ConvergenceWarning, begin, run
 
     tables = read_sites(spec.sites, spec.target, spec.missing)
     folds = len(deal(spec, choice, tables))
@@ -100,7 +100,6 @@ def work(spec: Spec, choice: Choice) -> Any:
 
 
 def show(found: Any, where: Path) -> None:
-    from proxfl.console.table import show as table
     from proxfl.report.path import choice_rows
 
     heads = ["rule", found.path.key, "size", "loss left out", "standard error"]
@@ -117,7 +116,6 @@ def show(found: Any, where: Path) -> None:
 
 def as_json(told: dict[str, Any], where: Path) -> str:
     from proxfl.cli.shared import results
-    from proxfl.train.folder import read
 
     keys = ("choice", "weight", "weights", "path_rounds", "fold_rounds")
     own = {name: held for name, held in told.items() if name in keys or name[:9] == "left_out_"}
