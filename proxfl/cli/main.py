@@ -42,7 +42,6 @@ def program() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    argv = list(sys.argv[1:] if argv is None else argv)
     args = parser().parse_args(argv)
     try:
         return module(args.command).main(args) or 0

@@ -1,21 +1,12 @@
 """Curves of runs: one metric against rounds, seconds or bytes; figures are returned, not shown."""
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from proxfl.drawing import plots
-
-
-@runtime_checkable
-class WithHistory(Protocol):
-    """What has a history: one array per metric, all of one length."""
-
-    @property
-    def history(self) -> Mapping[str, np.ndarray]: ...
-
 
 AXES = {
     "round": "communication round",
@@ -25,10 +16,8 @@ AXES = {
 }
 
 
-def compare(
-    results: Mapping[str, WithHistory], metric: str = "optimality", along: str = "round"
-) -> Figure:
-    """The same metric of several runs, by name, in one figure."""
+def compare(results: Mapping[str, Any], metric: str = "optimality", along: str = "round") -> Figure:
+    """The same metric of several runs, by name; each has a `history` of one array per metric."""
     figure, (axes,) = plots.panels(1)
     log = "y"
     for i, (name, result) in enumerate(results.items()):
@@ -40,7 +29,7 @@ def compare(
     return figure
 
 
-def column(result: WithHistory, name: str) -> np.ndarray:
+def column(result: Any, name: str) -> np.ndarray:
     if name not in result.history:
         known = ", ".join(result.history)
         raise ValueError(f"there is no metric {name!r} in the history; it has {known}.")

@@ -1,7 +1,6 @@
 """`proxfl federate join DIR --data FILE --server HOST:PORT`: one site's side, until stopped."""
 
 import argparse
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,18 +24,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.protocol.plan import read_plan, read_table
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     home = Home(args.folder.resolve())
     plan = read_plan(home.folder)
     site = known(plan, args.site or args.data.stem)
     if ":" not in args.server:
         raise InputError(f"--server must be HOST:PORT, got {args.server!r}.")
-    table = read_table(plan, args.data)
-
-    def begun() -> None:
-        print(f"Site {site} takes part in {plan.name} with {table.rows} rows, which stay here.")
-        print(f"Logs: {home.site(site)}. Stop it with Ctrl-C.", flush=True)
-
+    rows = read_table(plan, args.data).rows
+    begun = f"Site {site} takes part in {plan.name} with {rows} rows, which stay here.\n"
+    begun += f"Logs: {home.site(site)}."
     command = (home, site, args.data.resolve(), args.server, not args.insecure)
     code = until_stopped(lambda: start(*command), begun, speaker(home.site(site)))
     print(f"Site {site} is stopped.")

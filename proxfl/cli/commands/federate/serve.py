@@ -1,7 +1,6 @@
 """`proxfl federate serve DIR`: the server's side, until it is stopped."""
 
 import argparse
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,20 +23,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.protocol.plan import read_plan
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     home = Home(args.folder.resolve())
     plan = read_plan(home.folder)
     host = args.host or ("127.0.0.1" if args.insecure else "0.0.0.0")
     secure = not args.insecure
-
-    def begun() -> None:
-        print(f"The server of {plan.name} is up; sites come in at {host}:{args.port}.")
-        if secure:
-            print(f"Sites are let in by their keys, NAME.pub, in {home.public_keys}.")
-        else:
-            print("Without TLS and keys: use this on a network where you trust everyone.")
-        print(f"Logs: {home.server}. Stop it with Ctrl-C.", flush=True)
-
+    begun = f"The server of {plan.name} is up; sites come in at {host}:{args.port}.\n"
+    if secure:
+        begun += f"Sites are let in by their keys, NAME.pub, in {home.public_keys}.\n"
+    else:
+        begun += "Without TLS and keys: use this on a network where you trust everyone.\n"
+    begun += f"Logs: {home.server}."
     register = registrar(home, plan.sites) if secure else lambda: None
     code = until_stopped(lambda: start(home, host, args.port, secure), begun, register)
     print("The server is stopped.")

@@ -1,6 +1,7 @@
 """What goes on for long: services until Ctrl-C, and a run until it ends, told in one line."""
 
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,16 +34,15 @@ def supervised(supervisors: Sequence[Any]) -> Iterator[Callable[[], None]]:
             supervisor.close()
 
 
-def until_stopped(
-    start: Callable[[], Any], begun: Callable[[], None], meanwhile: Callable[[], None]
-) -> int:
+def until_stopped(start: Callable[[], Any], begun: str, meanwhile: Callable[[], None]) -> int:
     """Run services until Ctrl-C or SIGTERM, which is how they are meant to end; the exit code."""
     from proxfl.deploy.ops.stopping import Stopped, pause, stoppable
 
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     supervisors, code = [], 130  # until they run
     with stoppable(), contextlib.suppress(Stopped), supervised(supervisors) as look:
         supervisors.append(start())
-        begun()
+        print(f"{begun} Stop it with Ctrl-C.", flush=True)
         code = 0
         while True:
             look()
