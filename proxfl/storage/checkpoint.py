@@ -8,6 +8,7 @@ goes with it as JSON and can be read alone.
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -24,18 +25,44 @@ def is_key(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def named_leaves(tree: Any) -> dict[str, Any]:
-    """Leaves by path, as arrays; random keys as the numbers inside them."""
+def plain(leaf: Any) -> Any:
+    """A leaf as NumPy has it, or only its shape and type; a random key as the numbers inside it."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
+    return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+
+
+def named_arrays(tree: Any) -> dict[str, Any]:
+    """The leaves of a tree by path; of an abstract one, their shapes and types."""
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {
-        jax.tree_util.keystr(path) or "value": jax.random.key_data(leaf) if is_key(leaf) else leaf
-        for path, leaf in flat
-    }
+    return {jax.tree_util.keystr(path) or "value": plain(leaf) for path, leaf in flat}
+
+
+def rebuild(
+    found: Mapping[str, Any], like: Any, what: str, error: type[ValueError] = ValueError
+) -> Any:
+    """The tree `like`, real or abstract, with the leaves that were found; Python floats stay so.
+
+    Raises `error` unless they have just the names, shapes and types of those of `like`.
+    """
+    expected = named_arrays(like)
+    if found.keys() != expected.keys():
+        odd = ", ".join(sorted(map(repr, found.keys() ^ expected.keys())))
+        raise error(f"{what} holds other leaves than expected: {odd} differ.")
+    kind = lambda a: "text" if isinstance(a, str) else f"{a.dtype}{list(a.shape)}"
+    leaves, structure = jax.tree.flatten(like)
+    for i, (name, wanted) in enumerate(expected.items()):
+        value = found[name]
+        if kind(value) != kind(wanted):
+            raise error(f"{what} has {name!r} as {kind(value)}, expected {kind(wanted)}.")
+        array: Any = float(value) if isinstance(leaves[i], float) else jnp.asarray(value)
+        leaves[i] = jax.random.wrap_key_data(array) if is_key(leaves[i]) else array
+    return jax.tree.unflatten(structure, leaves)
 
 
 def save(path: str | os.PathLike, tree: Any, about: Any = None) -> None:
     """Write `tree`, and JSON `about` it, to one file, atomically."""
-    arrays: dict[str, Any] = {name: np.asarray(leaf) for name, leaf in named_leaves(tree).items()}
+    arrays = named_arrays(tree)
     arrays[ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     with whole(path) as file:
         np.savez(file, **arrays)
@@ -52,25 +79,7 @@ def load_about(path: str | os.PathLike) -> Any:
 
 def load(path: str | os.PathLike, like: Any) -> Any:
     """Read what `save` wrote into the structure of `like`."""
-    expected = named_leaves(like)
     with np.load(path, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files if name != ABOUT}
-    if arrays.keys() != expected.keys():
-        odd = sorted(arrays.keys() ^ expected.keys())
-        raise ValueError(f"{path} holds other leaves than expected: {', '.join(odd)} differ.")
-    for name, leaf in expected.items():
-        found = arrays[name]
-        if found.shape != np.shape(leaf) or found.dtype != leaf.dtype:
-            raise ValueError(
-                f"{path} holds {name} as {found.dtype}{found.shape}, "
-                f"expected {leaf.dtype}{np.shape(leaf)}."
-            )
-
-    def restore(leaf, array):
-        with precision(array.dtype):
-            value = jnp.asarray(array)
-        return jax.random.wrap_key_data(value) if is_key(leaf) else value
-
-    leaves, structure = jax.tree.flatten(like)
-    restored = [restore(leaf, arrays[name]) for leaf, name in zip(leaves, expected, strict=True)]
-    return jax.tree.unflatten(structure, restored)
+    with precision(np.float64):  # so that every array keeps its own
+        return rebuild(arrays, like, os.fspath(path))

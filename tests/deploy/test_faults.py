@@ -14,11 +14,11 @@ import pytest
 
 import proxfl as px
 from proxfl.deploy.server.inquiry import TooFewSites
-from proxfl.deploy.transport.faults import Faults, ServerCrash
 from proxfl.deploy.transport.memory import undisturbed
 from proxfl.report import page
 from proxfl.train.federation import Call
 from tests import cases
+from tests.deploy.faults import Faults, ServerCrash
 from tests.deploy.field import Field
 from tests.deploy.world import World, drive
 

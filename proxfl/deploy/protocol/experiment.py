@@ -11,7 +11,6 @@ import numpy as np
 
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol import wire
-from proxfl.deploy.protocol.trees import abstract
 from proxfl.engine.messages import Exchange, messages
 from proxfl.points import as_point, dtype
 from proxfl.precision import precision
@@ -46,7 +45,7 @@ class Experiment:
     def messages(self) -> tuple[Exchange, ...]:
         """The wire format of one round; traced once, since that takes longer than most visits."""
         with precision(self.kind):
-            return messages(self.algorithm, self.problem, abstract(self.shard))
+            return messages(self.algorithm, self.problem, self.shard)
 
     @property
     def kind(self) -> np.dtype:

@@ -1,27 +1,31 @@
 """A message between server and site, as bytes, and the checks that come before any of it is used.
 
-    header    64 bytes: what the message is, and the experiment, site, step and round it belongs to
-    table     for each array: the length of its name, the name, its type, its axes, their lengths
-    arrays    raw, little-endian, rows first, one after the other in the order of the table
+    header    56 bytes: what the message is, and the experiment, site, step and round it belongs to
+    values    arrays and texts by name, as a safetensors file holds them
     digest    16 bytes of BLAKE2b over all of the above, against torn and flipped bytes
 
-The arrays come in two groups: `settings`, such as step sizes and metrics, and `payload`, which is
-what the algorithm says goes over the wire. Nothing is pickled, and no length is believed before it
-is seen to fit. Whatever is wrong raises `BadMessage` with one sentence.
+The values come in two groups: `settings`, such as step sizes and metrics, and `payload`, which is
+what the algorithm says goes over the wire. A text is an array of its UTF-8 bytes. Nothing is
+pickled, and no length is believed before it is seen to fit. Whatever is wrong raises `BadMessage`
+with one sentence.
 """
 
 import hashlib
-import math
+import json
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import safetensors
+import safetensors.numpy
 
 LARGEST = 2**28  # bytes: a quarter of a gigabyte is 33 million parameters in float64
+LARGEST_TABLE = 2**22  # bytes for names, types and shapes: some forty thousand arrays
+LONGEST_NAME = 255
 MAGIC = b"PXFL"
-VERSION = 1
-HEADER = struct.Struct("<4sHBB16sIIqqqHHI")
+VERSION = 2
+HEADER = struct.Struct("<4sHH16sIqqqI")
 DIGEST = 16
 
 VISIT, UPLINK, DIVERGED, TASK, ANSWER, REFUSAL, HELLO, STATE = range(1, 9)
@@ -30,17 +34,6 @@ ANY_SITE = 2**32 - 1  # the server does not know yet which site it talks to
 NEVER = -1  # the step a client counts from before any of its replies entered the server's state
 
 STEP_BITS = 28  # a step's number within one life of the server; above it, when that life began
-
-TEXT = 0  # UTF-8, with its length in bytes as the only axis
-TYPES = {
-    code: np.dtype(name)
-    for code, name in enumerate(("?", "i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8"), 1)
-} | {
-    16: np.dtype("<f2"),
-    17: np.dtype("<f4"),
-    18: np.dtype("<f8"),
-}
-CODES = {kind: code for code, kind in TYPES.items()}
 
 Value = np.ndarray | str
 Arrays = Mapping[str, Value]
@@ -72,15 +65,7 @@ class Frame(NamedTuple):
     header: Header
     settings: dict[str, Value]
     payload: dict[str, Value]
-
-
-class Slot(NamedTuple):
-    """One line of the table: an array that is still bytes."""
-
-    name: str
-    code: int
-    shape: tuple[int, ...]
-    size: int
+    digest: bytes  # by which the same message is known again
 
 
 def tag(experiment: str) -> bytes:
@@ -103,139 +88,87 @@ def payload_bytes(arrays: Arrays) -> int:
 
 
 def encode(header: Header, settings: Arrays, payload: Arrays) -> bytes:
-    """The bytes of a message; values are arrays of the types above, or text."""
-    arrays = [*settings.items(), *payload.items()]
-    table = b"".join(line(name, value) for name, value in arrays)
-    fixed = HEADER.pack(
-        MAGIC,
-        VERSION,
-        header.kind,
-        0,
-        header.experiment,
-        header.site,
-        header.exchange,
-        header.step,
-        header.counted,
-        header.round,
-        len(settings),
-        len(payload),
-        len(table),
-    )
-    body = b"".join([fixed, table, *(raw(value) for _, value in arrays)])
+    """The bytes of a message; values are real arrays or text."""
+    held = {}
+    for group, values in (("settings", settings), ("payload", payload)):
+        for name, value in values.items():
+            if isinstance(value, str):
+                held[f"{group}/text/{name}"] = np.frombuffer(value.encode(), np.uint8)
+            else:
+                held[f"{group}/array/{name}"] = np.asarray(value, order="C")
+    body = HEADER.pack(MAGIC, VERSION, *header) + safetensors.numpy.save(held)
     return body + digest(body)
 
 
-def line(name: str, value: Value) -> bytes:
-    text = name.encode()
-    if isinstance(value, str):
-        code, shape = TEXT, (len(value.encode()),)
-    else:
-        code, shape = CODES[value.dtype.newbyteorder("<")], value.shape
-    sizes = struct.pack(f"<{len(shape)}Q", *shape)
-    return bytes([len(text)]) + text + bytes([code, len(shape)]) + sizes
-
-
-def raw(value: Value) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    return value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
-def decode(frame: bytes, largest: int = LARGEST, finite: bool = True) -> Frame:
+def decode(frame: bytes, finite: bool = True) -> Frame:
     """Read a message, or raise BadMessage; numbers must be finite unless they are our own."""
-    if len(frame) > largest:
-        raise BadMessage(f"The message has {len(frame)} bytes, more than the {largest} allowed.")
+    if len(frame) > LARGEST:
+        raise BadMessage(f"The message has {len(frame)} bytes, more than the {LARGEST} allowed.")
     if len(frame) < HEADER.size + DIGEST:
         raise BadMessage(f"The message has {len(frame)} bytes, too few for a header: truncated.")
-    view = memoryview(frame)
-    fields = HEADER.unpack_from(view)
-    magic, version, kind, zero, experiment, site, exchange, step, counted, round_ = fields[:10]
-    settings, payload, table = fields[10:]
-    if magic != MAGIC or zero != 0:
+    magic, version, *fields = HEADER.unpack_from(frame)
+    header, found = Header(*fields), frame[-DIGEST:]
+    if magic != MAGIC:
         raise BadMessage("The message does not start like one of ProxFL's.")
     if version != VERSION:
         raise BadMessage(f"The message speaks protocol {version}, this side speaks {VERSION}.")
-    if digest(view[:-DIGEST]) != view[-DIGEST:]:
+    if digest(memoryview(frame)[:-DIGEST]) != found:
         raise BadMessage("The message's digest does not fit its bytes: truncated or altered.")
+    kind, step, counted, turn = header.kind, header.step, header.counted, header.round
     if not VISIT <= kind <= STATE:
         raise BadMessage(f"The message is of the unknown kind {kind}.")
-    if step < 0 or round_ < 0 or counted < NEVER or (counted >= step and kind in IN_STEP):
+    if step < 0 or turn < 0 or counted < NEVER or (counted >= step and kind in IN_STEP):
         raise BadMessage(
-            f"The message claims step {step} and round {round_} after step {counted}, "
+            f"The message claims step {step} and round {turn} after step {counted}, "
             "which no run can reach."
         )
-    start = HEADER.size + table
-    if start > len(frame) - DIGEST:
-        raise BadMessage(f"The message's table of {table} bytes does not fit into it.")
-    slots = read_table(view[HEADER.size : start], settings + payload)
-    values = read_arrays(view[start:-DIGEST], slots, finite)
-    named = [(slot.name, value) for slot, value in zip(slots, values, strict=True)]
-    header = Header(kind, experiment, site, step, counted, round_, exchange)
-    return Frame(header, unique(named[:settings]), unique(named[settings:]))
+    return Frame(header, *values_in(frame[HEADER.size : -DIGEST], finite), found)
 
 
-def read_table(table: memoryview, arrays: int) -> list[Slot]:
-    slots, at = [], 0
-    for _ in range(arrays):
-        named = at + 1 + piece(table, at, 1)[0]
-        name = text_of(piece(table, at + 1, named - at - 1))
-        code, axes = piece(table, named, 2)
-        at = named + 2 + 8 * axes
-        shape = struct.unpack(f"<{axes}Q", piece(table, named + 2, 8 * axes))
-        if code != TEXT and code not in TYPES:
-            raise BadMessage(f"The array {name!r} is of the unknown type {code}.")
-        if code == TEXT and axes != 1:
-            raise BadMessage(f"The text {name!r} has {axes} axes instead of one.")
-        width = 1 if code == TEXT else TYPES[code].itemsize
-        slots.append(Slot(name, code, shape, math.prod(shape) * width))
-    if at != len(table):
-        raise BadMessage("The message's table of arrays is longer than its arrays.")
-    return slots
-
-
-def piece(table: memoryview, at: int, size: int) -> memoryview:
-    if at + size > len(table):
-        raise BadMessage("The message's table of arrays ends too early.")
-    return table[at : at + size]
-
-
-def read_arrays(data: memoryview, slots: list[Slot], finite: bool) -> list[Value]:
-    expected = sum(slot.size for slot in slots)
-    if expected != len(data):
-        raise BadMessage(f"The arrays should take {expected} bytes, the message has {len(data)}.")
-    values, at = [], 0
-    for slot in slots:
-        values.append(read_value(data[at : at + slot.size], slot, finite))
-        at += slot.size
-    return values
-
-
-def read_value(data: memoryview, slot: Slot, finite: bool) -> Value:
-    if slot.code == TEXT:
-        return text_of(data)
-    kind = TYPES[slot.code]
-    if len(slot.shape) > 32 or math.prod(max(axis, 1) for axis in slot.shape) > LARGEST:
-        raise BadMessage(f"The array {slot.name!r} has the impossible shape {slot.shape}.")
-    if kind == np.bool_ and slot.size and np.frombuffer(data, np.uint8).max() > 1:
-        raise BadMessage(f"The array {slot.name!r} holds truth values other than 0 and 1.")
-    value = np.frombuffer(data, kind).reshape(slot.shape)
-    if finite and kind.kind == "f" and not np.isfinite(value).all():
-        raise BadMessage(f"The array {slot.name!r} holds NaN or Inf.")
-    return value
-
-
-def text_of(data: memoryview) -> str:
+def values_in(data: bytes, finite: bool) -> tuple[dict[str, Value], dict[str, Value]]:
+    """The settings and the payload of a message."""
+    table = int.from_bytes(data[:8], "little")
+    if table > LARGEST_TABLE:
+        raise BadMessage(f"The message's table has {table} bytes, {LARGEST_TABLE} are allowed.")
     try:
-        return str(data, "utf-8")
+        arrays = safetensors.numpy.load(data)
+        json.loads(data[8 : 8 + table], object_pairs_hook=distinct)
+    except (safetensors.SafetensorError, KeyError, ValueError, OverflowError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise BadMessage(f"The message's arrays cannot be read: {words}.") from error
+    settings, payload = {}, {}
+    for place, array in sorted(arrays.items()):
+        group, form, name = (*place.split("/", 2), "", "")[:3]
+        values = {"settings": settings, "payload": payload}.get(group)
+        if values is None or form not in ("array", "text") or len(place) > LONGEST_NAME:
+            raise BadMessage(f"The array {place[:LONGEST_NAME]!r} has no place in a message.")
+        if name in values:
+            raise BadMessage(f"The message holds {name!r} twice.")
+        values[name] = text_of(array) if form == "text" else checked(name, array, finite)
+    return settings, payload
+
+
+def distinct(pairs: list[tuple[str, Any]]) -> None:
+    """Of two arrays of the same name, safetensors would take the last."""
+    if len(dict(pairs)) != len(pairs):
+        raise BadMessage("two have the same name")
+
+
+def text_of(array: np.ndarray) -> str:
+    try:
+        return array.tobytes().decode()
     except UnicodeDecodeError as error:
         raise BadMessage("A text in the message is not UTF-8.") from error
 
 
-def unique(named: list[tuple[str, Value]]) -> dict[str, Value]:
-    arrays = dict(named)
-    if len(arrays) != len(named):
-        raise BadMessage("The message holds two arrays of the same name.")
-    return arrays
+def checked(name: str, array: np.ndarray, finite: bool) -> np.ndarray:
+    if array.dtype.kind not in "biuf":
+        raise BadMessage(f"The array {name!r} is of the type {array.dtype}, which is not sent.")
+    if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():
+        raise BadMessage(f"The array {name!r} holds truth values other than 0 and 1.")
+    if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise BadMessage(f"The array {name!r} holds NaN or Inf.")
+    return array
 
 
 def refusal(header: Header, reason: str) -> bytes:
@@ -247,9 +180,9 @@ def brief(frame: bytes) -> Header:
     """The header of a message that may be broken further on, to address a refusal by."""
     if len(frame) < HEADER.size:
         return Header(REFUSAL, bytes(16), ANY_SITE)
-    _, _, kind, _, tag, site, exchange, step, counted, turn, *_ = HEADER.unpack_from(frame)
-    place = max(step, 0), max(counted, NEVER), max(turn, 0), exchange
-    return Header(kind, tag, site, *place)
+    found = Header(*HEADER.unpack_from(frame)[2:])
+    place = {"step": max(found.step, 0), "counted": max(found.counted, NEVER)}
+    return found._replace(round=max(found.round, 0), **place)
 
 
 def same_place(asked: Header, found: Header, who: str) -> None:

@@ -18,12 +18,7 @@ import numpy as np
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, method
-from proxfl.deploy.protocol.trees import (
-    abstract,
-    named_arrays,
-    pack,
-    rebuild,
-)
+from proxfl.deploy.protocol.trees import pack, rebuild
 from proxfl.deploy.protocol.wire import Frame, Header
 from proxfl.deploy.server.inquiry import Attendance, Diverged, Inquiry, Patience, Request
 from proxfl.deploy.server.ledger import Ledger
@@ -32,7 +27,7 @@ from proxfl.engine.messages import Exchange
 from proxfl.engine.round import draw_cohort
 from proxfl.engine.visit import received, round_key, weigh
 from proxfl.precision import precision
-from proxfl.storage.checkpoint import named_leaves
+from proxfl.storage.checkpoint import named_arrays
 from proxfl.train.federation import Answers, Call, Federation
 from proxfl.train.tasks import TASKS
 
@@ -104,7 +99,7 @@ class RemoteFederation(Federation):
         if experiment is None or task not in TASKS:
             return lambda frame: frame.payload
         with precision(experiment.kind):
-            about = (experiment.problem, abstract(experiment.shard), dict(payload))
+            about = (experiment.problem, experiment.shard, dict(payload))
             shape = jax.eval_shape(TASKS[task], *about)
 
         def read(frame: Frame) -> dict[str, Any]:
@@ -120,7 +115,10 @@ class RemoteFederation(Federation):
         with precision(experiment.kind):
             shape = experiment.messages[call.exchange]
             requests = self.requests(settings_of(algorithm, experiment.algorithm), call, down)
-            read = lambda frame: read_uplink(frame, shape)
+            read = lambda frame: (
+                rebuild(frame.payload, shape.up, "The uplink"),
+                rebuild(frame.settings, shape.info, "The metrics"),
+            )
             found = self.inquire(requests, wire.UPLINK, read, algorithm.needs_everyone)
             if any(isinstance(answer, Diverged) for answer in found.values()):
                 found = {site: not_numbers(shape) for site in found}
@@ -188,16 +186,10 @@ def settings_of(algorithm: Algorithm, agreed: Algorithm) -> dict[str, wire.Value
             f"The sites are set up for {method(agreed)}; only its numbers may change, "
             f"got {method(algorithm)}."
         )
-    kinds = named_leaves(abstract(agreed))
-    numbers = named_arrays(algorithm)
+    kinds, numbers = named_arrays(agreed), named_arrays(algorithm)
     return {"method": method(agreed)} | {
         name: value.astype(kinds[name].dtype) for name, value in numbers.items()
     }
-
-
-def read_uplink(frame: Frame, shape: Exchange) -> tuple[Any, Any]:
-    up = rebuild(frame.payload, shape.up, "The uplink")
-    return up, rebuild(frame.settings, shape.info, "The metrics")
 
 
 def not_numbers(shape: Exchange) -> tuple[Any, Any]:

@@ -24,8 +24,8 @@ from jaxtyping import PRNGKeyArray
 
 from proxfl.core import Algorithm
 from proxfl.deploy.ops.permissions import private_folder, write_new
-from proxfl.deploy.protocol.trees import named_arrays
 from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.storage.checkpoint import named_arrays
 
 FILE = "noise.secret"
 BYTES = 32

@@ -15,8 +15,9 @@ import numpy as np
 
 from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.protocol import wire
-from proxfl.deploy.protocol.trees import named_arrays, rebuild
+from proxfl.deploy.protocol.trees import rebuild
 from proxfl.deploy.protocol.wire import BadMessage, Header, step_number
+from proxfl.storage.checkpoint import named_arrays
 from proxfl.storage.files import whole
 
 SUFFIX = ".step"
@@ -26,7 +27,7 @@ class Step(NamedTuple):
     """What is left of one answered request."""
 
     header: Header
-    request: bytes  # its digest
+    request: bytes  # by which it is known again
     reply: bytes
     state: Mapping[str, wire.Value]
 
@@ -55,11 +56,11 @@ class Store:
             raise BadMessage(
                 f"Site {self.site} cannot read its step {step_number(step)}: {error}"
             ) from error
-        request, reply = (array_bytes(frame.settings[name]) for name in ("request", "reply"))
-        return Step(frame.header, request, reply, frame.payload)
+        held = lambda name: np.asarray(frame.settings[name]).tobytes()
+        return Step(frame.header, held("request"), held("reply"), frame.payload)
 
     def answered(self, header: Header, request: bytes) -> bytes | None:
-        """The reply already given to this very request; None if its step is new."""
+        """The reply already given to the request of this digest; None if its step is new."""
         step, steps = header.step, self.steps()
         if not steps or step > steps[-1]:
             return None
@@ -69,7 +70,7 @@ class Store:
                 f"{step_number(steps[-1])}; resume, or start anew under another name."
             )
         past = self.read(step)
-        if past.request != wire.digest(request):
+        if past.request != request:
             raise BadMessage(
                 f"Site {self.site} has answered step {step_number(step)} when asked otherwise; "
                 "ask again under a new step."
@@ -98,7 +99,7 @@ class Store:
     def remember(self, header: Header, request: bytes, reply: bytes, state: Any) -> None:
         """Put a step on the disk for good, and forget those no server can go back to."""
         stored = {
-            "request": np.frombuffer(wire.digest(request), np.uint8),
+            "request": np.frombuffer(request, np.uint8),
             "reply": np.frombuffer(reply, np.uint8),
         }
         data = wire.encode(header._replace(kind=wire.STATE), stored, named_arrays(state))
@@ -108,7 +109,3 @@ class Store:
         kept = {header.step, *past[-(self.generations - 1) :]}
         for step in set(self.steps()) - kept:
             self.path(step).unlink()
-
-
-def array_bytes(value: wire.Value) -> bytes:
-    return value.encode() if isinstance(value, str) else value.tobytes()

@@ -8,13 +8,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 import proxfl
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_state, method
-from proxfl.deploy.protocol.trees import finite, named_arrays, pack, rebuild, unpack
+from proxfl.deploy.protocol.trees import finite, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
 from proxfl.deploy.site.noise import keep_noise, noisy_parts, secret_key
 from proxfl.deploy.site.store import Store
@@ -22,6 +21,7 @@ from proxfl.engine.visit import round_key, visit
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.pytree import keep_rules
+from proxfl.storage.checkpoint import named_arrays
 from proxfl.train.tasks import TASKS
 
 log = logging.getLogger("proxfl.deploy")
@@ -56,6 +56,7 @@ class Worker:
         self.load = load
         self.tasks = tasks
         self.setup = setup or {}
+        self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
         """The reply to a message, or a refusal that says in a sentence what was wrong with it."""
@@ -63,7 +64,10 @@ class Worker:
         try:
             frame = wire.decode(request)
             self.check_place(frame.header)
-            reply = self.dispatch(frame, request)
+            kind = frame.header.kind
+            if kind not in self.answers:
+                raise BadMessage(f"A site is not asked messages of kind {kind}.")
+            reply = self.answers[kind](frame)
             took = time.perf_counter() - begun
             step = wire.step_number(frame.header.step)
             log.info("Site %s answered step %d in %.3f s", self.site, step, took)
@@ -84,18 +88,9 @@ class Worker:
         if header.site != self.here and not unsure:
             raise BadMessage(f"A message for site number {header.site} reached {self.site}.")
 
-    def dispatch(self, frame: Frame, request: bytes) -> bytes:
-        match frame.header.kind:
-            case wire.HELLO:
-                about = {"site": self.site, "version": proxfl.__version__}
-                header = frame.header._replace(kind=wire.ANSWER, site=self.here)
-                return wire.encode(header, {}, about)
-            case wire.TASK:
-                return self.perform(frame)
-            case wire.VISIT:
-                return self.visit(frame, request)
-            case kind:
-                raise BadMessage(f"A site is not asked messages of kind {kind}.")
+    def greet(self, frame: Frame) -> bytes:
+        about = {"site": self.site, "version": proxfl.__version__}
+        return wire.encode(frame.header._replace(kind=wire.ANSWER, site=self.here), {}, about)
 
     def perform(self, frame: Frame) -> bytes:
         """A task: a summary of the shard, such as its loss at a point."""
@@ -117,7 +112,7 @@ class Worker:
             raise BadMessage(f"Site {self.site} knows no task {name!r}.")
         return wire.encode(frame.header._replace(kind=wire.ANSWER), {}, answer)
 
-    def visit(self, frame: Frame, request: bytes) -> bytes:
+    def visit(self, frame: Frame) -> bytes:
         """One client's part of one exchange, on the disk before it is sent."""
         experiment, header = self.load(), frame.header
         with precision(experiment.kind):
@@ -129,12 +124,16 @@ class Worker:
             algorithm = settled(frame.settings, experiment.algorithm)
             down = rebuild(frame.payload, shapes[header.exchange].down, "The message down")
             store = self.store(len(shapes))
-            before = store.answered(header, request)
+            before = store.answered(header, frame.digest)
             if before is not None:
                 log.info("Site %s repeats its answer", self.site)
                 return before
             state = store.recall(header, first_state(algorithm, experiment.problem))
-            key = self.key(header, experiment, (algorithm, state, down))
+            place = (header.round, header.exchange, self.here)
+            if noisy_parts(experiment.algorithm):  # noise that the server could draw is none
+                key = secret_key(self.folder, place, (algorithm, state, down))
+            else:
+                key = round_key(jax.random.key(experiment.seed), *place)
             args = (algorithm, experiment.problem, experiment.shard, state, down, key)
             reply = visit(*args, exchange=header.exchange)
             up, info = named_arrays(reply.up), named_arrays(dict(reply.info))
@@ -142,15 +141,8 @@ class Worker:
                 reason = f"The update of site {self.site} is not finite: the run diverges."
                 return wire.encode(header._replace(kind=wire.DIVERGED), {}, {"reason": reason})
             answer = wire.encode(header._replace(kind=wire.UPLINK), info, up)
-            store.remember(header, request, answer, reply.state)
+            store.remember(header, frame.digest, answer, reply.state)
             return answer
-
-    def key(self, header: Header, experiment: Experiment, used: Any) -> PRNGKeyArray:
-        """The simulator's key of this place, unless the client's noise hangs on it."""
-        place = (header.round, header.exchange, self.here)
-        if noisy_parts(experiment.algorithm):
-            return secret_key(self.folder, place, used)
-        return round_key(jax.random.key(experiment.seed), *place)
 
     def store(self, exchanges: int) -> Store:
         tag = wire.tag(self.experiment)
