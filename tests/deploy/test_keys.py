@@ -3,7 +3,9 @@
 import os
 import stat
 
-from proxfl.deploy.ops.keys import make_server_keys, make_site_keys, public_key, public_keys
+from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_private_key
+
+from proxfl.deploy.ops.keys import make_server_keys, make_site_keys, public_keys
 
 
 def test_keys_are_readable_by_their_owner_only_and_made_once(tmp_path):
@@ -19,4 +21,6 @@ def test_keys_are_readable_by_their_owner_only_and_made_once(tmp_path):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
     before = server.key.read_bytes()
     assert make_server_keys(tmp_path / "a").key.read_bytes() == before
-    assert public_keys(tmp_path / "b") == {"north": public_key(site.public)}
+    ((name, key),) = public_keys(tmp_path / "b").items()
+    private = load_ssh_private_key(site.private.read_bytes(), None)
+    assert name == "north" and load_pem_public_key(key) == private.public_key()

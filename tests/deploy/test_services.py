@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from proxfl.deploy.ops import launch
-from proxfl.deploy.ops.services import Service, Supervisor, environment, runs
+from proxfl.deploy.ops.services import Service, Supervisor, runs
 from tests.deploy.processes import until
 
 
@@ -16,7 +16,7 @@ def test_a_supervisor_starts_again_what_ends_and_stops_all_it_started(tmp_path):
         "import subprocess, sys, time; subprocess.Popen(['sleep', '60'], start_new_session=True)"
     )
     command = [sys.executable, "-c", script + "; time.sleep(60)"]
-    start = lambda: Service("thing", command, tmp_path, environment(tmp_path))
+    start = lambda: Service("thing", command, tmp_path)
     supervisor = Supervisor({"thing": start})
     try:
         first = supervisor.running["thing"]

@@ -11,10 +11,8 @@ proxy, holds such a question back, looks again, and answers once there is a mess
 
 import argparse
 import asyncio
-import contextlib
 import ssl
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -64,11 +62,9 @@ def application(superlink: str, authority: Path | None) -> Starlette:
             answer = await client.post(request.url.path, content=body, headers=headers)
         except httpx.TransportError:
             return PlainTextResponse("The SuperLink does not answer.", 503)
-        response = Response(answer.content, answer.status_code)
-        for name, value in answer.headers.items():
-            if name not in BETWEEN_HOPS | {"content-length", "content-encoding"}:
-                response.headers[name] = value
-        return response
+        anew = BETWEEN_HOPS | {"content-length", "content-encoding"}
+        kept = {k: v for k, v in answer.headers.items() if k not in anew}
+        return Response(answer.content, answer.status_code, kept)
 
     async def hold(request: Request) -> Response:
         """The same, but an answer without a message waits for one."""
@@ -90,15 +86,10 @@ def application(superlink: str, authority: Path | None) -> Starlette:
         answer = await client.get("/health")
         return Response(answer.content, answer.status_code)
 
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with client:
-            yield
-
     names = FOR_SITES if authority is not None else FOR_SITES + WITHOUT_KEYS
-    routes = [Route(PULL, hold, methods=["POST"])]
+    routes = [Route("/health", health), Route(PULL, hold, methods=["POST"])]
     routes += [Route(f"/v1/fleet/{name}", forward, methods=["POST"]) for name in names]
-    return Starlette(routes=[*routes, Route("/health", health)], lifespan=lifespan)
+    return Starlette(routes=routes)
 
 
 def is_empty(answer: Response) -> bool:

@@ -12,7 +12,7 @@ site-NAME/        at a site, its owner's alone: key, states, logs
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from proxfl.storage.files import write_text
 from proxfl.tables import InputError
@@ -20,45 +20,19 @@ from proxfl.tables import InputError
 SITE_STATUS = "status.json"  # in a site's folder: how it stands with the server
 
 
-class Home(NamedTuple):
+class Home:
     """The folder of a federation."""
 
-    folder: Path
-
-    @property
-    def authority(self) -> Path:
-        return self.folder / "ca.pem"
-
-    @property
-    def app(self) -> Path:
-        return self.folder / "app"
-
-    @property
-    def public_keys(self) -> Path:
-        return self.folder / "sites"
-
-    @property
-    def server(self) -> Path:
-        return self.folder / "server"
-
-    @property
-    def server_keys(self) -> Path:
-        return self.server / "keys"
-
-    @property
-    def address(self) -> Path:
-        """Where the server listens: written by `serve`, read by `run`."""
-        return self.server / "address.json"
-
-    @property
-    def registered(self) -> Path:
-        """The sites that were let in."""
-        return self.server / "registered.json"
-
-    @property
-    def status(self) -> Path:
-        """How the last run stands."""
-        return self.server / "status.json"
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.authority = folder / "ca.pem"
+        self.app = folder / "app"
+        self.public_keys = folder / "sites"
+        self.server = folder / "server"
+        self.server_keys = self.server / "keys"
+        self.address = self.server / "address.json"  # where the server listens, by `serve`
+        self.registered = self.server / "registered.json"  # the sites that were let in
+        self.status = self.server / "status.json"  # how the last run stands
 
     def site(self, name: str) -> Path:
         return self.folder / f"site-{name}"

@@ -6,6 +6,7 @@ keys are readable by their owner only and never leave the folder they are made i
 """
 
 import datetime
+import inspect
 import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from proxfl.deploy.ops.permissions import private_folder, write_new
 
 DAYS = 825  # the longest life of a server certificate that common TLS stacks accept
+AUTHORITY = "ProxFL private authority"
 HERE = ("localhost", "127.0.0.1")
 
 
@@ -43,10 +45,9 @@ def make_server_keys(folder: Path, hosts: Sequence[str] = ()) -> ServerKeys:
     if made.certificate.exists():
         return made
     private_folder(folder)
-    authority = ec.generate_private_key(ec.SECP384R1())
+    authority, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     root = authority_certificate(authority)
-    key = ec.generate_private_key(ec.SECP384R1())
-    certificate = server_certificate(key, root, authority, (*HERE, *hosts))
+    certificate = server_certificate(key.public_key(), authority, (*HERE, *hosts))
     write_new(folder / "ca.key", pem(authority), 0o600)
     write_new(made.authority, root.public_bytes(serialization.Encoding.PEM), 0o644)
     write_new(made.key, pem(key), 0o600)
@@ -67,72 +68,55 @@ def make_site_keys(folder: Path, site: str) -> SiteKeys:
     return made
 
 
-def public_key(path: Path) -> bytes:
-    """A registered key in the form in which Flower reports it."""
-    key = serialization.load_ssh_public_key(path.read_bytes())
-    forms = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    return key.public_bytes(*forms)
-
-
 def public_keys(folder: Path) -> dict[str, bytes]:
-    """The keys of all sites whose public key file is in a folder, by the file's name."""
-    return {path.stem: public_key(path) for path in sorted(folder.glob("*.pub"))}
+    """The keys of all sites whose public key is in a folder, in the form Flower reports them in."""
+    forms = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    read = lambda path: serialization.load_ssh_public_key(path.read_bytes())
+    return {path.stem: read(path).public_bytes(*forms) for path in sorted(folder.glob("*.pub"))}
 
 
 def authority_certificate(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ProxFL private authority")])
-    usage = x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    return (
-        unsigned(name, name, key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA384())
-    )
+    flags = inspect.signature(x509.KeyUsage).parameters
+    usage = x509.KeyUsage(**{flag: flag in ("key_cert_sign", "crl_sign") for flag in flags})
+    known = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    critical = x509.BasicConstraints(ca=True, path_length=0), usage
+    return signed(AUTHORITY, key.public_key(), key, critical, (known,))
 
 
 def server_certificate(
-    key: ec.EllipticCurvePrivateKey,
-    root: x509.Certificate,
-    authority: ec.EllipticCurvePrivateKey,
-    hosts: Sequence[str],
+    key: ec.EllipticCurvePublicKey, authority: ec.EllipticCurvePrivateKey, hosts: Sequence[str]
 ) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ProxFL server")])
-    names = x509.SubjectAlternativeName([alternative(host) for host in dict.fromkeys(hosts)])
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-    return (
-        unsigned(name, root.subject, key.public_key())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(names, critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(issuer, critical=False)
-        .sign(authority, hashes.SHA384())
+    others = (
+        x509.SubjectAlternativeName([alternative(host) for host in dict.fromkeys(hosts)]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
     )
+    critical = x509.BasicConstraints(ca=False, path_length=None)
+    return signed("ProxFL server", key, authority, (critical,), others)
 
 
-def unsigned(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
+def signed(
+    subject: str,
+    key: ec.EllipticCurvePublicKey,
+    authority: ec.EllipticCurvePrivateKey,
+    critical: Sequence[x509.ExtensionType],
+    others: Sequence[x509.ExtensionType],
+) -> x509.Certificate:
+    """A certificate by our authority; who does not know a critical extension must refuse it."""
+    named = lambda name: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
-    return (
+    certificate = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
+        .subject_name(named(subject))
+        .issuer_name(named(AUTHORITY))
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))  # clocks differ
         .not_valid_after(now + datetime.timedelta(days=DAYS))
     )
+    for extension in (*critical, *others):
+        certificate = certificate.add_extension(extension, critical=extension in critical)
+    return certificate.sign(authority, hashes.SHA384())
 
 
 def alternative(host: str) -> x509.GeneralName:

@@ -1,21 +1,21 @@
 """Start, reach and ask the parts of a Flower deployment.
 
 Server: a SuperLink that only its own machine reaches, and a gate for the sites (`serve`). Site: one
-process, kept running (`join`). Runs: `register`, `submit`, `status`.
+process, kept running (`join`). Runs: `register`, `submit`, `stop_run`.
 """
 
+import contextlib
 import json
 import socket
 import ssl
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import tomli_w
 
 from proxfl.deploy.ops.home import SITE_STATUS, read_json
@@ -25,22 +25,20 @@ from proxfl.deploy.ops.stopping import pause
 from proxfl.storage.files import write_text
 
 CONNECTION = "proxfl"  # the name of our server in Flower's own configuration
-START_SECONDS = 60.0
 COMMAND_SECONDS = 120.0
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.2
 
 
-def serve(
-    folder: Path, host: str, port: int, keys: ServerKeys | None, inner: int | None = None
-) -> Supervisor:
+def serve(folder: Path, host: str, port: int, keys: ServerKeys | None, inner: int) -> Supervisor:
     """The server's side, open to sites at host:port; `inner` is the SuperLink's own port."""
-    inner = inner or free_port()
-    connect(folder, f"127.0.0.1:{inner}", None if keys is None else keys.authority)
+    trust = {"insecure": True} if keys is None else {"root-certificates": str(keys.authority)}
+    known = {"superlink": {CONNECTION: {"address": f"127.0.0.1:{inner}", **trust}}}
+    write_text(folder / "flwr" / "config.toml", tomli_w.dumps(known))  # for Flower's commands
     return Supervisor(
         {
-            "superlink": lambda: start_superlink(folder, "127.0.0.1", inner, keys),
-            "gate": lambda: start_gate(folder, host, port, f"127.0.0.1:{inner}", keys),
+            "superlink": lambda: start_superlink(folder, inner, keys),
+            "gate": lambda: start_gate(folder, host, port, inner, keys),
         }
     )
 
@@ -56,9 +54,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def start_superlink(folder: Path, host: str, port: int, keys: ServerKeys | None) -> Service:
+def start_superlink(folder: Path, port: int, keys: ServerKeys | None) -> Service:
     """The server's message exchange, with its database in `folder`; without keys, in the clear."""
-    command = [tool("flower-superlink"), "--host", host, "--port", str(port)]
+    command = [tool("flower-superlink"), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--database", str(folder / "superlink.db")]
     command += ["--disable-runtime-dependency-installation"]
     if keys is None:
@@ -67,41 +65,26 @@ def start_superlink(folder: Path, host: str, port: int, keys: ServerKeys | None)
         command += ["--ssl-ca-certfile", str(keys.authority)]
         command += ["--ssl-certfile", str(keys.certificate), "--ssl-keyfile", str(keys.key)]
         command += ["--enable-supernode-auth"]
-    service = Service("superlink", command, folder, environment(folder / "flwr"))
-    authority = None if keys is None else keys.authority
-    ready = lambda: healthy(f"{host}:{port}", authority)
-    return started(service, ready, "The SuperLink")
+    ready = lambda: healthy(f"127.0.0.1:{port}", keys and keys.authority)
+    return Service("superlink", command, folder).once(ready, "The SuperLink")
 
 
-def start_gate(
-    folder: Path, host: str, port: int, superlink: str, keys: ServerKeys | None
-) -> Service:
+def start_gate(folder: Path, host: str, port: int, inner: int, keys: ServerKeys | None) -> Service:
     """Where sites come in: all they need of the SuperLink, and nothing else of it."""
-    command = [sys.executable, "-m", "proxfl.deploy.ops.gate", "--superlink", superlink]
-    command += ["--host", host, "--port", str(port)]
+    command = [sys.executable, "-m", "proxfl.deploy.ops.gate"]
+    command += ["--superlink", f"127.0.0.1:{inner}", "--host", host, "--port", str(port)]
     if keys is not None:
         command += ["--authority", str(keys.authority)]
         command += ["--certificate", str(keys.certificate), "--key", str(keys.key)]
-    service = Service("gate", command, folder, environment(folder / "flwr"))
-    authority = None if keys is None else keys.authority
     inside = "127.0.0.1" if host == "0.0.0.0" else host
-    return started(service, lambda: healthy(f"{inside}:{port}", authority), "The gate")
+    ready = lambda: healthy(f"{inside}:{port}", keys and keys.authority)
+    return Service("gate", command, folder).once(ready, "The gate")
 
 
 def start_site(folder: Path, command: Sequence[str]) -> Service:
-    service = Service("site", command, folder, environment(folder / "flwr"))
-    status = folder / SITE_STATUS
+    service, status = Service("site", command, folder), folder / SITE_STATUS
     ready = lambda: status.exists() and read_json(status, "")["pid"] == service.process.pid
-    return started(service, ready, "The site")
-
-
-def started(service: Service, ready: Callable[[], bool], what: str) -> Service:
-    try:
-        service.wait_for(ready, START_SECONDS, what)
-    except BaseException:
-        service.kill()
-        raise
-    return service
+    return service.once(ready, "The site")
 
 
 def tool(name: str) -> str:
@@ -112,19 +95,11 @@ def tool(name: str) -> str:
 def healthy(address: str, authority: Path | None) -> bool:
     """Whether a SuperLink answers there, and, under TLS, is the one we trust."""
     scheme = "http" if authority is None else "https"
-    trust = None if authority is None else ssl.create_default_context(cafile=str(authority))
+    trust = True if authority is None else ssl.create_default_context(cafile=str(authority))
     try:
-        with urllib.request.urlopen(f"{scheme}://{address}/health", timeout=2, context=trust):
-            return True
-    except (urllib.error.URLError, OSError):
+        return httpx.get(f"{scheme}://{address}/health", timeout=2, verify=trust).is_success
+    except httpx.HTTPError:
         return False
-
-
-def connect(folder: Path, address: str, authority: Path | None) -> None:
-    """Tell Flower's commands, run with `folder`, where the server is."""
-    trust = {"insecure": True} if authority is None else {"root-certificates": str(authority)}
-    config = {"superlink": {CONNECTION: {"address": address, **trust}}}
-    write_text(folder / "flwr" / "config.toml", tomli_w.dumps(config))
 
 
 def flwr(folder: Path, *arguments: str, seconds: float = COMMAND_SECONDS) -> Any:
@@ -144,16 +119,14 @@ def output_of(command: Sequence[str], folder: Path, seconds: float) -> tuple[str
     """What a command prints; it ends with this process's wait for it."""
     deadline = time.monotonic() + seconds
     pipes: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    env = environment(folder / "flwr")
+    env = environment(folder)
     with subprocess.Popen(command, env=env, text=True, start_new_session=True, **pipes) as process:
         try:
-            while True:
-                try:
+            while time.monotonic() < deadline:
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     return process.communicate(timeout=POLL_SECONDS)
-                except subprocess.TimeoutExpired:
-                    pause(0.0)
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"{Path(command[0]).name} took more than {seconds:.0f} s.")
+                pause(0.0)
+            raise RuntimeError(f"{Path(command[0]).name} took more than {seconds:.0f} s.")
         finally:
             process.kill()
 
@@ -169,11 +142,6 @@ def submit(folder: Path, app: Path, config: Mapping[str, Any]) -> str:
     settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
     report = flwr(folder, "run", str(app), CONNECTION, "--run-config", settings)
     return str(report["run-id"])
-
-
-def status(folder: Path, run: str) -> dict[str, Any]:
-    """What Flower says of a run: its `status` is, in the end, `finished:` and how."""
-    return flwr(folder, "list", CONNECTION, "--run-id", run)["runs"][0]
 
 
 def stop_run(folder: Path, run: str) -> None:

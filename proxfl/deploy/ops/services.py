@@ -24,6 +24,9 @@ from proxfl.deploy.ops.stopping import pause
 log = logging.getLogger("proxfl.deploy")
 
 MARK = "PROXFL_SERVICE"
+START_SECONDS = 60.0
+STOP_SECONDS = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0  # before a service is started again
 KILL_SECONDS = 10.0  # a killed process is gone at once, unless it hangs in the system
 OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -35,25 +38,20 @@ OFFLINE = {
 }
 
 
-def environment(home: Path) -> dict[str, str]:
-    """What Flower's commands run in: this installation, its own home, nothing from outside."""
-    package = Path(proxfl.__file__).parent.parent
-    paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return (
-        os.environ
-        | OFFLINE
-        | {
-            "FLWR_HOME": str(home),
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-            "PYTHONPATH": os.pathsep.join(paths),
-        }
-    )
+def environment(folder: Path) -> dict[str, str]:
+    """What Flower's commands run in: this installation, a home of its own, nothing from outside."""
+    first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(proxfl.__file__).parent.parent}
+    paths = {
+        name: os.pathsep.join([str(path), *filter(None, [os.environ.get(name)])])
+        for name, path in first.items()
+    }
+    return os.environ | OFFLINE | paths | {"FLWR_HOME": str(folder / "flwr")}
 
 
 class Service:
     """A running command, with its output in a file."""
 
-    def __init__(self, name: str, command: Sequence[str], folder: Path, env: dict[str, str]):
+    def __init__(self, name: str, command: Sequence[str], folder: Path):
         self.name = name
         self.log = folder / f"{name}.log"
         self.mark = f"{name}@{private_folder(folder).resolve()}"
@@ -61,7 +59,7 @@ class Service:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 list(command),
-                env=env | {MARK: self.mark},
+                env=environment(folder) | {MARK: self.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -72,22 +70,16 @@ class Service:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def terminate(self) -> None:
-        """Ask it to end."""
-        if self.alive:
-            self.process.terminate()
-
-    def stop(self, seconds: float = 5.0) -> None:
+    def stop(self) -> None:
         """Ask it to end, then make it and all it started end."""
-        self.terminate()
+        self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
+            self.process.wait(STOP_SECONDS)
         self.kill()
 
     def kill(self) -> None:
         """As when the power goes: kill -9 for it and everything it started."""
-        if self.alive:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         end_all(self.members)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(KILL_SECONDS)
@@ -100,23 +92,29 @@ class Service:
         """The end of what it said."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
-    def wait_for(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
-        """Until `ready()` holds; raises with the end of the log if it ends or takes too long."""
-        deadline = time.monotonic() + seconds
-        while not ready():
-            if not self.alive or time.monotonic() > deadline:
-                state = "is still not ready" if self.alive else "ended"
-                raise RuntimeError(f"{what} {state}; its log ends with:\n{self.tail()}")
-            pause(0.1)
+    def once(self, ready: Callable[[], bool], what: str) -> "Service":
+        """Itself when `ready()` holds; raises its last words if it ends or takes too long."""
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            while not ready():
+                if not self.alive or time.monotonic() > deadline:
+                    state = "is still not ready" if self.alive else "ended"
+                    raise RuntimeError(f"{what} {state}; its log ends with:\n{self.tail()}")
+                pause(0.1)
+        except BaseException:
+            self.kill()
+            raise
+        return self
 
 
 def marked() -> dict[int, str]:
     """The marks of all running processes that carry one, by process."""
-    found = {
-        process.pid: (process.info["environ"] or {}).get(MARK)
-        for process in psutil.process_iter(["environ"])
+    return {
+        process.pid: process.info["environ"][MARK]
+        for process in psutil.process_iter(["environ", "status"])
+        if MARK in (process.info["environ"] or {})
+        and process.info["status"] != psutil.STATUS_ZOMBIE
     }
-    return {pid: mark for pid, mark in found.items() if mark is not None and runs(pid)}
 
 
 def runs(pid: int) -> bool:
@@ -137,9 +135,6 @@ def end_all(members: Callable[[], list[int]]) -> None:
         time.sleep(0.01)
 
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
-
-
 class Supervisor:
     """Keeps services running: one that ends is started again, after ever longer pauses.
 
@@ -147,7 +142,7 @@ class Supervisor:
     """
 
     def __init__(self, starts: Mapping[str, Callable[[], Service]]):
-        self.starts = dict(starts)
+        self.starts = starts
         self.running: dict[str, Service] = {}
         self.pause = {name: FIRST_PAUSE for name in starts}
         self.due = {name: 0.0 for name in starts}
@@ -166,12 +161,11 @@ class Supervisor:
     def look(self) -> None:
         """Start again what has ended; what has lasted starts fresh the next time."""
         now = time.monotonic()
-        for name in self.starts:
-            service = self.running.get(name)
-            if service is not None and service.alive:
+        for name, service in list(self.running.items()):
+            if service.alive:
                 if now > self.due[name] + LONGEST_PAUSE:
                     self.pause[name] = FIRST_PAUSE
-            elif service is not None and now >= self.due[name]:
+            elif now >= self.due[name]:
                 log.warning("The %s ended and is started again; it said: %s", name, service.tail(3))
                 service.kill()
                 try:
@@ -182,6 +176,6 @@ class Supervisor:
     def close(self) -> None:
         """End them all; those that end in their own time do so together."""
         for service in self.running.values():
-            service.terminate()
+            service.process.terminate()
         for service in self.running.values():
             service.stop()
