@@ -22,12 +22,9 @@ README = """# {name}
 A federated experiment of ProxFL. `proxfl federate run` runs this folder; so does `flwr run`, given
 a SuperLink. Sites take part with `proxfl federate join`.
 """
-COMPONENTS = f"{__name__}:server", f"{__name__}:site"
 
 
-def write_app(
-    folder: Path, name: str, config: Mapping[str, Any], components: tuple[str, str] = COMPONENTS
-) -> None:
+def write_app(folder: Path, name: str, config: Mapping[str, Any]) -> None:
     """Write the app; a run may override the keys of `config`."""
     version = proxfl.__version__
     project = {
@@ -44,7 +41,10 @@ def write_app(
             "flwr": {
                 "app": {
                     "publisher": "proxfl",
-                    "components": dict(zip(("serverapp", "clientapp"), components, strict=True)),
+                    "components": {
+                        "serverapp": f"{__name__}:server",
+                        "clientapp": f"{__name__}:site",
+                    },
                     "config": dict(config),
                 }
             },

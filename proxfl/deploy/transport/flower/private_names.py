@@ -41,6 +41,12 @@ def found(name: str, module: str) -> Any:
         ) from None
 
 
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(name)
+    return found(name, NAMES[name])
+
+
 def replace(name: str, value: Any) -> None:
     module = REPLACED[name]
     found(name, module)
@@ -52,23 +58,10 @@ def refuse(code: int, message: str = "", **_: Any) -> NoReturn:
     raise ConnectionError(message)
 
 
-(
-    http_request_response,
-    FleetHttpClient,
-    NodeAuthHttpInterceptor,
-    RuntimeVersionHttpInterceptor,
-    DeactivateNodeRequest,
-    PullMessagesResponse,
-    NodeInfo,
-    RunNotRunningException,
-    get_all_nested_objects,
-    get_object_tree,
-    iterate_object_tree,
-    inflate_object_from_contents,
-    pull_objects,
-) = (found(name, module) for name, module in NAMES.items())
-
 # A message is announced before its parts are there; Flower then waits for a second or more.
 soon = functools.partial(
-    pull_objects, initial_backoff=FIRST_PAUSE, backoff_cap=LONGEST_PAUSE, max_time=GIVE_UP
+    found("pull_objects", NAMES["pull_objects"]),
+    initial_backoff=FIRST_PAUSE,
+    backoff_cap=LONGEST_PAUSE,
+    max_time=GIVE_UP,
 )

@@ -52,7 +52,7 @@ class FlowerTransport(Transport):
         self.names: dict[int, str] = {}  # by node, what it called itself
         self.nodes: dict[str, Node] = {}
         self.greeted: dict[str, int] = {}  # by sending, the node asked for its name
-        self.inbox: queue.Queue[tuple[str, str, Message | Exception]] = queue.Queue()
+        self.inbox: queue.Queue[Arrival | Exception] = queue.Queue()
         self.over = threading.Event()
 
     def present(self) -> Mapping[str, str]:
@@ -101,23 +101,20 @@ class FlowerTransport(Transport):
                 arrived.append(self.inbox.get_nowait())
         except queue.Empty:
             pass
-        return [arrival for reply in arrived for arrival in self.taken(*reply)]
+        return [news for arrival in arrived for news in self.taken(arrival)]
 
-    def taken(self, sender: str, sending: str, reply: Message | Exception) -> list[Arrival]:
-        if isinstance(reply, RunNotRunningException):
-            raise reply  # pyright: ignore
-        arrival = opened(sender, sending, reply)
-        if sending not in self.greeted:
+    def taken(self, arrival: Arrival | Exception) -> list[Arrival]:
+        """What is for the server; a node that was greeted is met, and news only if a stranger."""
+        if isinstance(arrival, Exception):
+            raise arrival
+        node = self.greeted.pop(arrival.sending, None)
+        if node is None:
             return [arrival]
-        return self.meet(self.greeted.pop(sending), arrival)
-
-    def meet(self, node: int, arrival: Arrival) -> list[Arrival]:
-        """Note which site a node is; a stranger is news, and is not asked again."""
         try:
             self.names[node] = self.name_in(arrival.content)
         except BadMessage as error:
             if not isinstance(error, Transient):
-                self.names[node] = STRANGER
+                self.names[node] = STRANGER  # who is not asked again
             return [Arrival(arrival.sender, "", BadMessage(f"Not let in: {error}"))]
         return []
 
@@ -147,21 +144,15 @@ def fetch(grid: Grid, to: str, name: str, inbox: queue.Queue, over: threading.Ev
         while not over.is_set():
             looked = time.monotonic()
             for reply in grid.pull_messages([name]):
-                inbox.put((to, name, reply))
+                inbox.put(Arrival(to, name, unwrap(reply), flower_bytes(reply)))
                 return
             now = time.monotonic()  # a reply is noticed within a tenth of its time
             wait = max(FIRST_WAIT, (now - begun) / 10, REST * (now - looked))
             over.wait(min(LONGEST_WAIT, wait))
-    except Exception as error:  # what a site sends can break Flower's reading of it
-        inbox.put((to, name, error))
-
-
-def opened(sender: str, sending: str, reply: Message | Exception) -> Arrival:
-    """Our bytes in a reply, or why there are none."""
-    if isinstance(reply, Exception):
-        problem = BadMessage(f"Flower cannot read its reply ({type(reply).__name__}).")
-        return Arrival(sender, sending, problem)
-    try:
-        return Arrival(sender, sending, unwrap(reply), flower_bytes(reply))
     except BadMessage as error:
-        return Arrival(sender, sending, error)
+        inbox.put(Arrival(to, name, error))
+    except RunNotRunningException as error:
+        inbox.put(error)
+    except Exception as error:  # what a site sends can break Flower's reading of it
+        problem = BadMessage(f"Flower cannot read its reply ({type(error).__name__}).")
+        inbox.put(Arrival(to, name, problem))

@@ -100,8 +100,8 @@ def attend(
                 say(CONNECTED)
                 serve(connection, answer, stop, say)
         except ConnectionError as error:
-            say(reason(error.__context__))
-            if reason(error.__context__) == NOT_LET_IN:
+            say(why := reason(error.__context__))
+            if why == NOT_LET_IN:
                 end_past_life(server, folder)
         stop.wait(PAUSE)
 
