@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from proxfl.deploy.protocol.plan import Plan, read_table
+from proxfl.deploy.server.checkpoint import books_at
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.status import Status
-from proxfl.deploy.server.training import RunOptions, Training, books_of
+from proxfl.deploy.server.training import RunOptions, Training
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
 from proxfl.report import training as report
@@ -52,7 +53,7 @@ class Field:
         """One life of the server, with all of its parts."""
         self.lives += 1
         out = self.folder / out
-        books = books_of(self.plan, out)
+        books = books_at(out / "checkpoint.npz", NAMES)
         federation = RemoteFederation(
             self.transport,
             self.plan.id,

@@ -144,7 +144,7 @@ def values_in(data: bytes, finite: bool) -> tuple[dict[str, Value], dict[str, Va
             raise BadMessage(f"The array {place[:LONGEST_NAME]!r} has no place in a message.")
         if name in values:
             raise BadMessage(f"The message holds {name!r} twice.")
-        values[name] = text_of(array) if form == "text" else checked(name, array, finite)
+        values[name] = text_of(name, array) if form == "text" else checked(name, array, finite)
     return settings, payload
 
 
@@ -154,11 +154,13 @@ def distinct(pairs: list[tuple[str, Any]]) -> None:
         raise BadMessage("two have the same name")
 
 
-def text_of(array: np.ndarray) -> str:
+def text_of(name: str, array: np.ndarray) -> str:
     try:
-        return array.tobytes().decode()
-    except UnicodeDecodeError as error:
-        raise BadMessage("A text in the message is not UTF-8.") from error
+        if array.dtype == np.uint8 and array.ndim == 1:
+            return array.tobytes().decode()
+    except UnicodeDecodeError:
+        pass
+    raise BadMessage(f"The text {name!r} in the message is not UTF-8.")
 
 
 def checked(name: str, array: np.ndarray, finite: bool) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from proxfl.deploy.protocol.wire import NEVER
 from proxfl.deploy.server.ledger import Ledger, read_ledger
 from proxfl.storage.checkpoint import load, load_about, save
 from proxfl.tables import InputError
@@ -14,54 +15,45 @@ from proxfl.train.drivers.driver import Driver, Record
 
 
 class Books(NamedTuple):
-    """What a run knows of its sites: by site, the last step that counted and the rounds it was in.
+    """All that a run knows but its state, after each round.
 
-    `resumed` says how often the run was, and `seconds` how long it ran before.
+    By site, `standing` is the last step that counted and `participation` the rounds it was in;
+    `traffic` has the bytes up and down after each round. `resumed` says how often the run was, and
+    `seconds` how long it ran before.
     """
 
     ledger: Ledger
     standing: dict[str, int]
     participation: dict[str, int]
+    records: Sequence[Record] = ()
+    traffic: Sequence[tuple[int, int]] = ()
     seconds: float = 0.0
     resumed: int = 0
 
 
-class Position(NamedTuple):
-    """Where a run stands after a round; `traffic` has the bytes up and down after each."""
-
-    state: Any = None
-    records: Sequence[Record] = ()
-    traffic: Sequence[tuple[int, int]] = ()
+def store(path: Path, state: Any, books: Books) -> None:
+    save(path, state, books._asdict() | {"ledger": books.ledger.to_dict()})
 
 
-def store(path: Path, position: Position, books: Books) -> None:
-    about = {
-        "books": books._asdict() | {"ledger": books.ledger.to_dict()},
-        "records": position.records,
-        "traffic": position.traffic,
-    }
-    save(path, position.state, about)
-
-
-def restore_books(path: Path) -> Books:
-    """The part that is needed to reach the sites again."""
-    held = about(path)["books"]
-    ledger = read_ledger(held.pop("ledger"))
-    return Books(ledger, **held)._replace(resumed=held["resumed"] + 1)
-
-
-def restore_position(path: Path, driver: Driver) -> Position:
-    held = about(path)
+def books_at(path: Path, sites: Sequence[str]) -> Books:
+    """Those of the run that was interrupted there, or empty ones."""
+    if not path.exists():
+        return Books(Ledger(), dict.fromkeys(sites, NEVER), dict.fromkeys(sites, 0))
     try:
-        state = load(path, jax.tree.map(jnp.asarray, driver.begin()))
+        held = load_about(path)
+        read = {
+            "ledger": read_ledger(held["ledger"]),
+            "records": [Record(*row) for row in held["records"]],
+            "traffic": [(up, down) for up, down in held["traffic"]],
+            "resumed": held["resumed"] + 1,
+        }
+        return Books(**held | read)
+    except (ValueError, KeyError):
+        raise InputError(f"{path}: this is no checkpoint of a run; train anew.") from None
+
+
+def restore_state(path: Path, driver: Driver) -> Any:
+    try:
+        return load(path, jax.tree.map(jnp.asarray, driver.begin()))
     except ValueError as error:
         raise InputError(f"{error} The problem has changed; start a new run.") from None
-    records = [Record(*row) for row in held["records"]]
-    return Position(state, records, [(up, down) for up, down in held["traffic"]])
-
-
-def about(path: Path) -> Any:
-    try:
-        return load_about(path)
-    except ValueError as error:
-        raise InputError(str(error)) from None

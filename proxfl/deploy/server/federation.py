@@ -8,7 +8,7 @@ question with its first answer.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -84,29 +84,16 @@ class RemoteFederation(Federation):
         """Every site's answer; before `settle`, to the tasks that set a site up."""
         self.asked += 1
         question, points = pack(payload)
-        settings, requests = {"task": task, "points": " ".join(points)}, {}
-        for i, site in enumerate(self.names):
-            header = Header(wire.TASK, self.tag, i, step=self.asked)
-            frame = wire.encode(header, settings, question)
-            requests[site] = Request(header, frame, wire.payload_bytes(question), task)
-        read = self.reader_of(task, payload)
-        found = self.inquire(requests, wire.ANSWER, read, everyone=True)
+        settings = {"task": task, "points": " ".join(points)}
+        headers = [Header(wire.TASK, self.tag, i, self.asked) for i in range(len(self.names))]
+        experiment, read = self.experiment, lambda frame: frame.payload
+        with precision(np.float32 if experiment is None else experiment.kind):
+            if experiment is not None and task in TASKS:  # whose answers have a known shape
+                about = (experiment.problem, experiment.shard, dict(payload))
+                shape = jax.eval_shape(TASKS[task], *about)
+                read = lambda frame: rebuild(frame.payload, shape, "The answer")
+            found = self.inquire(task, headers, settings, question, wire.ANSWER, read)
         return {site: found[site] for site in self.names}
-
-    def reader_of(self, task: str, payload: Mapping[str, Any]) -> Callable[[Frame], dict[str, Any]]:
-        """What reads the answers to a task, and refuses those whose shapes it cannot have."""
-        experiment = self.experiment
-        if experiment is None or task not in TASKS:
-            return lambda frame: frame.payload
-        with precision(experiment.kind):
-            about = (experiment.problem, experiment.shard, dict(payload))
-            shape = jax.eval_shape(TASKS[task], *about)
-
-        def read(frame: Frame) -> dict[str, Any]:
-            with precision(experiment.kind):
-                return rebuild(frame.payload, shape, "The answer")
-
-        return read
 
     def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
         experiment = self.experiment
@@ -114,29 +101,27 @@ class RemoteFederation(Federation):
             raise RuntimeError("Call settle(experiment, weights) before the first visit.")
         with precision(experiment.kind):
             shape = experiment.messages[call.exchange]
-            requests = self.requests(settings_of(algorithm, experiment.algorithm), call, down)
+            settings = settings_of(algorithm, experiment.algorithm)
             read = lambda frame: (
                 rebuild(frame.payload, shape.up, "The uplink"),
                 rebuild(frame.settings, shape.info, "The metrics"),
             )
-            found = self.inquire(requests, wire.UPLINK, read, algorithm.needs_everyone)
+            about = (self.headers(call), settings, named_arrays(down), wire.UPLINK, read)
+            found = self.inquire("round", *about, everyone=algorithm.needs_everyone)
             if any(isinstance(answer, Diverged) for answer in found.values()):
                 found = {site: not_numbers(shape) for site in found}
             answers = self.combine(found, experiment.seed, call)
         self.answered = (call.step, answers.sites)
         return answers
 
-    def requests(self, settings: wire.Arrays, call: Call, down: Any) -> dict[str, Request]:
+    def headers(self, call: Call) -> list[Header]:
+        """Those of the questions of a visit, one for each site of its round."""
         self.standing = self.standing_after(call.counted)
-        payload = named_arrays(down)
-        made = {}
-        for i in self.cohort_of(call):
-            site = self.names[i]
-            place = (self.numbered(call.step), self.standing[site], call.round, call.exchange)
-            header = Header(wire.VISIT, self.tag, i, *place)
-            frame = wire.encode(header, settings, payload)
-            made[site] = Request(header, frame, wire.payload_bytes(payload), "round")
-        return made
+        step, place = self.numbered(call.step), (call.round, call.exchange)
+        standing = lambda i: self.standing[self.names[i]]
+        return [
+            Header(wire.VISIT, self.tag, i, step, standing(i), *place) for i in self.cohort_of(call)
+        ]
 
     def numbered(self, step: int) -> int:
         return (self.epoch << wire.STEP_BITS) + step
@@ -161,12 +146,18 @@ class RemoteFederation(Federation):
 
     def inquire(
         self,
-        requests: dict[str, Request],
+        name: str,
+        headers: Sequence[Header],
+        settings: wire.Arrays,
+        payload: wire.Arrays,
         kind: int,
         read: Callable[[Frame], Any],
-        everyone: bool,
+        everyone: bool = True,
     ) -> dict[str, Any]:
-        self.ledger.exchanges[next(iter(requests.values())).kind] += 1
+        """Ask the same of some sites; what was read of their replies, which are of one kind."""
+        self.ledger.exchanges[name] += 1
+        size, encoded = wire.payload_bytes(payload), lambda h: wire.encode(h, settings, payload)
+        requests = {self.names[h.site]: Request(h, encoded(h), size, name) for h in headers}
         common = (self.transport, self.attendance, self.ledger, self.patience)
         return Inquiry(*common, requests, kind, read, everyone).run()
 

@@ -6,6 +6,7 @@ will, since sites are idempotent: a repeated question gets the first answer, byt
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from proxfl.deploy.protocol import wire
@@ -60,44 +61,41 @@ class Diverged(NamedTuple):
     reason: str
 
 
+@dataclass
 class Attendance:
     """Who is there, with the token of their life, and whom the last inquiry went on without."""
 
-    def __init__(self):
-        self.present: Mapping[str, str] = {}
-        self.away: set[str] = set()
+    present: Mapping[str, str] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)
 
 
+@dataclass
 class Inquiry:
     """One question to each of some sites; `read` makes of a reply of the right `kind` what it is.
 
     `everyone` says that no quorum will do.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        attendance: Attendance,
-        ledger: Ledger,
-        patience: Patience,
-        requests: dict[str, Request],
-        kind: int,
-        read: Callable[[Frame], Any],
-        everyone: bool,
-    ):
-        self.transport, self.attendance = transport, attendance
-        self.ledger, self.patience = ledger, patience
-        self.requests, self.kind, self.read = requests, kind, read
-        wanted = patience.quorum or len(requests)
-        self.quorum = len(requests) if everyone else min(wanted, len(requests))
-        self.step = step_number(next(iter(requests.values())).header.step)
-        self.asked: dict[str, Asked] = {}
-        self.times_asked: Counter[str] = Counter()
-        self.sendings: dict[str, str] = {}  # by name, the site it went to
-        self.answers: dict[str, Any] = {}
-        self.faults: Counter[tuple[str, str]] = Counter()
-        self.not_before: dict[str, float] = {}
-        self.next_look = 0.0
+    transport: Transport
+    attendance: Attendance
+    ledger: Ledger
+    patience: Patience
+    requests: dict[str, Request]
+    kind: int
+    read: Callable[[Frame], Any]
+    everyone: bool
+    asked: dict[str, Asked] = field(default_factory=dict)
+    times_asked: Counter[str] = field(default_factory=Counter)
+    sendings: dict[str, str] = field(default_factory=dict)  # by name, the site it went to
+    answers: dict[str, Any] = field(default_factory=dict)
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    not_before: dict[str, float] = field(default_factory=dict)
+    next_look: float = 0.0
+
+    def __post_init__(self):
+        wanted = None if self.everyone else self.patience.quorum
+        self.quorum = min(wanted or len(self.requests), len(self.requests))
+        self.step = step_number(next(iter(self.requests.values())).header.step)
 
     def run(self) -> dict[str, Any]:
         """What was read of each site's reply, by site; raises TooFewSites."""

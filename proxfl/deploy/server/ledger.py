@@ -1,6 +1,5 @@
 """What crossed the network and what went wrong, site by site."""
 
-import dataclasses
 import logging
 import time
 from collections import Counter, defaultdict
@@ -23,8 +22,7 @@ class Sizes(NamedTuple):
     wire: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """Something that did not go as it should; the run went on unless it says otherwise."""
 
     time: float
@@ -66,7 +64,7 @@ class Ledger:
         return {
             "books": [[*key, *sizes] for key, sizes in self.books.items()],
             "exchanges": self.exchanges,
-            "faults": [dataclasses.asdict(fault) for fault in self.faults],
+            "faults": self.faults,
         }
 
 
@@ -75,5 +73,5 @@ def read_ledger(held: Mapping[str, Any]) -> Ledger:
     ledger.exchanges.update(held["exchanges"])
     for way, site, kind, *numbers in held["books"]:
         ledger.books[way, site, kind] = Sizes(*numbers)
-    ledger.faults = [Fault(**fault) for fault in held["faults"]]
+    ledger.faults = [Fault(*fault) for fault in held["faults"]]
     return ledger

@@ -21,9 +21,8 @@ from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.permissions import lock, private_folder
 from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.plan import Plan
-from proxfl.deploy.protocol.wire import NEVER
 from proxfl.deploy.server import checkpoint
-from proxfl.deploy.server.checkpoint import Books, Position
+from proxfl.deploy.server.checkpoint import Books, books_at
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.inquiry import Patience
 from proxfl.deploy.server.ledger import Ledger
@@ -91,7 +90,7 @@ def carry_out(plan: Plan, options: RunOptions, transport: Transport, run: str) -
     """A run, from its checkpoint if there is one, to a folder of results."""
     home, out = Home(Path(options.folder)), Path(options.out)
     lock(private_folder(home.server), RUN_LOCK)  # until the process ends: one run at a time
-    books = books_of(plan, out)
+    books = books_at(out / results.CHECKPOINT, plan.sites)
     federation = RemoteFederation(
         transport,
         plan.id,
@@ -109,34 +108,19 @@ def carry_out(plan: Plan, options: RunOptions, transport: Transport, run: str) -
         report.save(out, fit, options.command)
 
 
-def books_of(plan: Plan, out: Path) -> Books:
-    """Those of the run that was interrupted there, or empty ones."""
-    path = out / results.CHECKPOINT
-    if path.exists():
-        return checkpoint.restore_books(path)
-    nobody = {site: NEVER for site in plan.sites}
-    return Books(Ledger(), nobody, {site: 0 for site in plan.sites})
-
-
+@dataclasses.dataclass
 class Training:
     """One life of a run."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        options: RunOptions,
-        federation: RemoteFederation,
-        books: Books,
-        status: Status,
-    ):
-        self.plan, self.options, self.spec = plan, options, options.spec(plan)
-        self.federation, self.books, self.status = federation, books, status
-        self.out = Path(options.out)
-        self.begun = time.monotonic()
+    plan: Plan
+    options: RunOptions
+    federation: RemoteFederation
+    books: Books
+    status: Status
 
-    @property
-    def checkpoint(self) -> Path:
-        return self.out / results.CHECKPOINT
+    def __post_init__(self):
+        self.spec, self.out = self.options.spec(self.plan), Path(self.options.out)
+        self.checkpoint, self.begun = self.out / results.CHECKPOINT, time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -155,7 +139,7 @@ class Training:
             experiment = Experiment(self.plan.id, *parts, stand_in(self.spec, agreement))
             self.federation.settle(experiment, agreement.weights)
             driver = driver_of(self.spec, self.federation, problem, agreement)
-            solution, traffic = self.solve(driver, fingerprints)
+            solution = self.solve(driver, fingerprints)
             gap = gap_of(self.spec, self.federation, problem, agreement, solution)
         ledger = self.federation.ledger
         return Fit(
@@ -167,7 +151,7 @@ class Training:
             fingerprints=fingerprints,
             dropped={site: summary["dropped"] for site, summary in summaries.items()},
             site_losses=solution.site_losses,
-            traffic=traffic,
+            traffic=list(self.books.traffic),
             ledger=by_kind(ledger),
             bytes_up=ledger.total("up").payload,
             bytes_down=ledger.total("down").payload,
@@ -192,36 +176,36 @@ class Training:
                 "restore them, or start a new run."
             )
 
-    def solve(
-        self, driver: Driver, fingerprints: dict[str, str]
-    ) -> tuple[Solution, list[tuple[int, int]]]:
-        before = Position()
-        if self.checkpoint.exists():
-            before = checkpoint.restore_position(self.checkpoint, driver)
-        traffic, ledger = list(before.traffic), self.federation.ledger
-        earlier, begun = len(before.records), time.monotonic()
+    def solve(self, driver: Driver, fingerprints: dict[str, str]) -> Solution:
+        resumed, before, ledger = self.checkpoint.exists(), self.books, self.federation.ledger
+        first = checkpoint.restore_state(self.checkpoint, driver) if resumed else None
+        begun = time.monotonic()
 
         def keep(state: Any, records: list[Record]) -> None:
             if len(records) == 1:
                 results.begin(self.out, self.spec, fingerprints, self.options.command)
-            for site in self.federation.answered[1]:
-                self.books.participation[site] += 1
+            took_part = self.federation.answered[1]
             up, down = ledger.total("up").payload, ledger.total("down").payload
-            traffic.append((up, down))
-            standing = self.federation.standing_after(int(state.counted))
-            books = self.books._replace(standing=standing, seconds=self.seconds)
-            checkpoint.store(self.checkpoint, Position(state, records, traffic), books)
-            each = (time.monotonic() - begun) / (len(records) - earlier)
+            self.books = self.books._replace(
+                standing=self.federation.standing_after(int(state.counted)),
+                participation={
+                    s: n + (s in took_part) for s, n in self.books.participation.items()
+                },
+                records=records,
+                traffic=[*self.books.traffic, (up, down)],
+            )
+            checkpoint.store(self.checkpoint, state, self.books._replace(seconds=self.seconds))
+            each = (time.monotonic() - begun) / (len(records) - len(before.records))
             self.status.tell(
                 **after_round(records, each, driver.settings),
-                answered=len(self.federation.answered[1]),
+                answered=len(took_part),
                 away=sorted(self.federation.away),
                 bytes_up=up,
                 bytes_down=down,
                 faults=len(ledger.faults),
             )
 
-        return solve(driver, before.state, before.records, keep), traffic
+        return solve(driver, first, before.records, keep)
 
     def deployment(self) -> dict[str, Any]:
         """What real sites add to the result."""
@@ -233,7 +217,7 @@ class Training:
                 for site in self.plan.sites
             },
             "traffic": ways(None),
-            "faults": [dataclasses.asdict(fault) for fault in ledger.faults],
+            "faults": [fault._asdict() for fault in ledger.faults],
             "quorum": self.options.quorum or len(self.plan.sites),
             "resumed": self.books.resumed,
             "secure": self.options.secure,
