@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Algorithm
-from proxfl.deploy.protocol import wire
 from proxfl.engine.messages import Exchange, messages
 from proxfl.points import as_point, dtype
 from proxfl.precision import precision
@@ -36,10 +35,6 @@ class Experiment:
         check_sites(self.sites)
         with precision(dtype(as_point(self.problem.x0))):
             object.__setattr__(self, "problem", self.problem.normalised())
-
-    @property
-    def tag(self) -> bytes:
-        return wire.tag(self.id)
 
     @cached_property
     def messages(self) -> tuple[Exchange, ...]:

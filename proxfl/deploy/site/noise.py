@@ -43,13 +43,9 @@ def parts(algorithm: Any) -> Iterator[Any]:
 
 def noisy_parts(algorithm: Algorithm) -> list[Any]:
     """Those with a `noise_multiplier` above zero, unless the server is to add the noise."""
-    has = lambda part: {field.name for field in dataclasses.fields(part)}
-    noisy = [part for part in parts(algorithm) if "noise_multiplier" in has(part)]
-    return [
-        part
-        for part in noisy
-        if float(part.noise_multiplier) > 0 and ("at" not in has(part) or part.at == "client")
-    ]
+    here = lambda part: getattr(part, "at", "client") == "client"
+    noise = lambda part: float(getattr(part, "noise_multiplier", 0.0))
+    return [part for part in parts(algorithm) if here(part) and noise(part) > 0]
 
 
 def keep_noise(given: Algorithm, own: Algorithm) -> None:
@@ -57,13 +53,11 @@ def keep_noise(given: Algorithm, own: Algorithm) -> None:
     for theirs, ours in zip(parts(given), parts(own), strict=True):
         if not noisy_parts(ours):
             continue
-        for field in dataclasses.fields(ours):
-            if field.name not in FIXED:
-                continue
-            asked, held = (float(getattr(part, field.name)) for part in (theirs, ours))
+        for name in FIXED:
+            asked, held = (float(getattr(part, name, 0.0)) for part in (theirs, ours))
             if asked != held:
                 raise BadMessage(
-                    f"The server asks for {field.name} = {asked:g} where this site is set up with "
+                    f"The server asks for {name} = {asked:g} where this site is set up with "
                     f"{held:g}; what protects a site is not the server's to change."
                 )
 

@@ -1,5 +1,9 @@
-"""The process of a site: data loaded, code compiled, answering one message at a time."""
+"""The process of a site: data loaded, code compiled, answering one message at a time.
 
+python -m proxfl.deploy.site.process FOLDER --site NAME --data FILE --server HOST:PORT ...
+"""
+
+import argparse
 import logging
 import os
 import signal
@@ -10,7 +14,9 @@ from pathlib import Path
 
 from proxfl.deploy.ops.home import SITE_STATUS, write_json
 from proxfl.deploy.ops.permissions import lock, private_folder
+from proxfl.deploy.protocol.plan import read_plan, read_table
 from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.worker import Worker
 
 log = logging.getLogger("proxfl.deploy")
@@ -46,3 +52,25 @@ def spoken(folder: Path) -> Callable[[str], None]:
         last = sentence
 
     return say
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Answer a server's messages for one site.")
+    parser.add_argument("folder", type=Path, help="the site's private folder")
+    parser.add_argument("--plan", required=True, type=Path, help="the folder of federation.toml")
+    parser.add_argument("--site", required=True)
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--server", required=True, help="host:port")
+    parser.add_argument("--authority", type=Path, help="the certificate that vouches for it")
+    parser.add_argument("--key", type=Path, help="the site's private key")
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    for chatty in ("jax", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    plan = read_plan(given.plan)
+    site = Site(plan, given.site, read_table(plan, given.data), given.folder)
+    serve(site.worker(), given.server, given.authority, given.key)
+
+
+if __name__ == "__main__":
+    main()

@@ -42,13 +42,6 @@ def method_of(spec: Spec) -> Algorithm:
     return algorithm_for(settings, 1.0, 1.0)
 
 
-def in_order(table: Table, features: tuple[str, ...]) -> Table:
-    """The table with its columns in the order agreed on."""
-    if set(features) != set(table.features) or len(features) != len(table.features):
-        raise InputError("It names other features than this table has.")
-    return arranged(table, features)
-
-
 class Site:
     """A table, and the experiment it takes part in once the sites have agreed."""
 
@@ -94,9 +87,15 @@ class Site:
         return self.made
 
     def prepared(self, agreement: Agreement) -> Experiment:
+        spec, sites = self.plan.spec, self.plan.sites
         try:
             self.check(agreement)
-            return self.experiment_by(agreement)
+            with precision(np.float64):
+                table = arranged(self.table, agreement.features)
+                shards = shards_of([prepare(table, spec, agreement)])
+                shard = jax.tree.map(lambda a: a[0], shards)
+                parts = (method_of(spec), problem_of(spec, agreement), spec.seed, sites, shard)
+                return Experiment(self.plan.id, *parts)
         except (ValueError, TypeError) as error:
             # The server learns that, not why: the reason may tell of a row.
             log.warning("Site %s cannot use the agreement: %s", self.name, error)
@@ -110,18 +109,10 @@ class Site:
             raise InputError(f"It is between {agreement.sites}, not {self.plan.sites}.")
         if agreement.rows[self.plan.sites.index(self.name)] != self.table.rows:
             raise InputError(f"It gives this site other than {self.table.rows} rows.")
+        if sorted(agreement.features) != sorted(self.table.features):
+            raise InputError("It names other features than this table has.")
         for name in ("centre", "scale", "unit", "fill"):
             numbers = np.array(getattr(agreement, name), float)
             sound = numbers.shape == (len(agreement.features),) and np.isfinite(numbers).all()
             if not sound or (name in ("scale", "unit") and not (numbers > 0).all()):
                 raise InputError(f"Its {name} is not one sound number for each feature.")
-
-    def experiment_by(self, agreement: Agreement) -> Experiment:
-        plan = self.plan
-        with precision(np.float64):
-            table = in_order(self.table, agreement.features)
-            shards = shards_of([prepare(table, plan.spec, agreement)])
-            shard = jax.tree.map(lambda a: a[0], shards)
-            problem = problem_of(plan.spec, agreement)
-            parts = (method_of(plan.spec), problem, plan.spec.seed, plan.sites, shard)
-            return Experiment(plan.id, *parts)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 import proxfl
 from proxfl.core import Algorithm
@@ -63,13 +63,9 @@ class Worker:
         begun = time.perf_counter()
         try:
             frame = wire.decode(request)
-            self.check_place(frame.header)
-            kind = frame.header.kind
-            if kind not in self.answers:
-                raise BadMessage(f"A site is not asked messages of kind {kind}.")
-            reply = self.answers[kind](frame)
-            took = time.perf_counter() - begun
-            step = wire.step_number(frame.header.step)
+            self.check(frame.header)
+            reply = self.answers[frame.header.kind](frame)
+            step, took = wire.step_number(frame.header.step), time.perf_counter() - begun
             log.info("Site %s answered step %d in %.3f s", self.site, step, took)
             return reply
         except BadMessage as error:
@@ -81,12 +77,14 @@ class Worker:
             reason = f"Site {self.site} failed with {type(error).__name__}; its log says why."
             return wire.refusal(wire.brief(request), reason)
 
-    def check_place(self, header: Header) -> None:
+    def check(self, header: Header) -> None:
         if header.experiment != wire.tag(self.experiment):
             raise BadMessage(f"Site {self.site} takes part in {self.experiment}, not in another.")
         unsure = header.site == wire.ANY_SITE and header.kind == wire.HELLO
         if header.site != self.here and not unsure:
             raise BadMessage(f"A message for site number {header.site} reached {self.site}.")
+        if header.kind not in self.answers:
+            raise BadMessage(f"A site is not asked messages of kind {header.kind}.")
 
     def greet(self, frame: Frame) -> bytes:
         about = {"site": self.site, "version": proxfl.__version__}
@@ -123,7 +121,8 @@ class Worker:
                 raise BadMessage("The method's metrics carry no noise; leave them out.")
             algorithm = settled(frame.settings, experiment.algorithm)
             down = rebuild(frame.payload, shapes[header.exchange].down, "The message down")
-            store = self.store(len(shapes))
+            states, tag = self.folder / "states", wire.tag(self.experiment)
+            store = Store(states, tag, self.site, generations=len(shapes) + 1)
             before = store.answered(header, frame.digest)
             if before is not None:
                 log.info("Site %s repeats its answer", self.site)
@@ -144,10 +143,6 @@ class Worker:
             store.remember(header, frame.digest, answer, reply.state)
             return answer
 
-    def store(self, exchanges: int) -> Store:
-        tag = wire.tag(self.experiment)
-        return Store(self.folder / "states", tag, self.site, exchanges + 1)
-
     def warm_up(self) -> None:
         """Compile every exchange on the initial state, so that no round waits for it."""
         experiment = self.load()
@@ -155,8 +150,7 @@ class Worker:
             algorithm, problem = experiment.algorithm, experiment.problem
             key, state = jax.random.key(experiment.seed), first_state(algorithm, problem)
             for e, shapes in enumerate(experiment.messages):
-                down = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shapes.down)
-                down = rebuild(named_arrays(down), shapes.down, "The message down")
+                down = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes.down)
                 args = (algorithm, problem, experiment.shard, state, down, key)
                 jax.block_until_ready(visit(*args, exchange=e))
 

@@ -60,8 +60,8 @@ def start(home: Home, site: str, data: Path, server: str, secure: bool) -> Any:
 
     folder = private_folder(home.site(site))
     lock(folder, "join.lock")  # until this process ends
-    command = [sys.executable, "-m", "proxfl.deploy.site", str(folder), "--plan", str(home.folder)]
-    command += ["--site", site, "--data", str(data), "--server", server]
+    command = [sys.executable, "-m", "proxfl.deploy.site.process", str(folder)]
+    command += ["--plan", str(home.folder), "--site", site, "--data", str(data), "--server", server]
     if secure:
         if not home.authority.exists():
             raise InputError(f"{home.authority}: there is no such file; copy it from the server.")
