@@ -4,6 +4,7 @@ The settings are the tests' own: importing proxfl changes none, which `test_impo
 fresh process.
 """
 
+import ctypes
 import gc
 import os
 
@@ -26,12 +27,19 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("proxfl", "beartype.beartype")
 
 
-PLENTY, TOO_MUCH = 1.2e9, 1.9e9  # bytes of memory, between two modules and between two tests
+PLENTY = 1.2e9  # bytes of memory
+trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda pad: 0)  # glibc keeps what is freed
 
 
-def pytest_runtest_teardown(item, nextitem):
+def is_full() -> bool:
+    return psutil.Process().memory_info().rss > PLENTY
+
+
+def pytest_runtest_teardown():
     """Programs are shared between tests until they fill the memory."""
-    same = nextitem is not None and nextitem.path == item.path
-    if psutil.Process().memory_info().rss > (TOO_MUCH if same else PLENTY):
+    if is_full():
+        trim(0)
+    if is_full():
         jax.clear_caches()
         gc.collect()
+        trim(0)
