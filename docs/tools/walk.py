@@ -109,11 +109,11 @@ def deployed() -> list[Hop]:
         federation.settle(experiment(one_of(shards)), shards.weight)
         server = ALGORITHM.init(problem.g, problem.x0)[0]
 
-        def ask(e: int, down: Any) -> Any:
-            call = Call(step=1, counted=0, round=0, exchange=e)
-            return federation.visit(ALGORITHM, call, down).received
+        def ask(counted: int, down: Any, e: int) -> Any:
+            call = Call(step=1, counted=counted, round=0, exchange=e)
+            return 1, federation.visit(ALGORITHM, call, down).received, {}
 
-        return walk(lambda: one_round(compiled_exchanges(ALGORITHM), problem.g, server, ask))
+        return walk(lambda: one_round(compiled_exchanges(ALGORITHM), problem.g, server, 0, ask))
 
 
 def draw(walks: dict[str, list[Hop]]) -> Any:

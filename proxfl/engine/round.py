@@ -23,13 +23,20 @@ from proxfl.problem import Problem, Shard
 ROLL_CALL = 2**31 - 1
 
 
+# From what stands for the clients' states, a message down and the number of the exchange: what
+# stands for them afterwards, what the server received, and the clients' mean metrics.
+Ask = Callable[[Any, Any, int], tuple[Any, Received, dict[str, Scalar]]]
+
+
 def one_round(
-    exchanges: Sequence[Any], g: Regulariser, server: Any, ask: Callable[[int, Any], Received]
-) -> Any:
-    """The server's state after the exchanges of a round; `ask(e, down)` gives what came back."""
+    exchanges: Sequence[Any], g: Regulariser, server: Any, clients: Any, ask: Ask
+) -> tuple[Any, Any, dict[str, Scalar]]:
+    """The server, the clients and their metrics after the exchanges of a round."""
+    info: dict[str, Scalar] = {}
     for e, exchange in enumerate(exchanges):
-        server = exchange.server(g, server, ask(e, exchange.broadcast(g, server)))
-    return server
+        clients, received, seen = ask(clients, exchange.broadcast(g, server), e)
+        server, info = exchange.server(g, server, received), info | seen
+    return server, clients, info
 
 
 class CompiledExchange(NamedTuple):
@@ -86,19 +93,11 @@ def simulated_round(
     block: int | None = None,
 ) -> tuple[Run, dict[str, Scalar]]:
     """The run after one more round, and the clients' mean metrics; who sits out keeps its state."""
-    clients, info = run.clients, {}
     who = None if cohort is None else draw_cohort(run.key, run.round, shards.size.shape[0], cohort)
-
-    def ask(e: int, down: Any) -> Received:
-        nonlocal clients
-        key = round_key(run.key, run.round, e)
-        clients, received, seen = ask_clients(
-            algorithm, problem, shards, clients, down, key, exchange=e, who=who, block=block
-        )
-        info.update(seen)
-        return received
-
-    server = one_round(algorithm.exchanges(), problem.g, run.server, ask)
+    place = {"key": round_key(run.key, run.round), "who": who, "block": block}
+    ask = partial(ask_clients, algorithm, problem, shards, **place)
+    states = run.server, run.clients
+    server, clients, info = one_round(algorithm.exchanges(), problem.g, *states, ask)
     return Run(server, clients, run.round + 1, run.key), info
 
 
@@ -114,15 +113,17 @@ def ask_clients(
     shards: Shard,
     clients: Any,
     down: Any,
-    key: PRNGKeyArray,
-    *,
     exchange: int = 0,
+    *,
+    key: PRNGKeyArray,
     who: Int[Array, " cohort"] | None = None,
     block: int | None = None,
 ) -> tuple[Any, Received, dict[str, Scalar]]:
-    """Visit the clients `who`, or all, in parallel, at most `block` at a time."""
-    n = shards.size.shape[0]
+    """Visit the clients `who`, or all, in parallel, at most `block` at a time.
 
+    The key is that of the round.
+    """
+    n, key = shards.size.shape[0], round_key(key, exchange)
     ask = partial(visit, algorithm, problem, exchange=exchange)
 
     def gather(carry, members):

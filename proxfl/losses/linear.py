@@ -34,6 +34,11 @@ def scores(x: Point, A: Any) -> Float[Array, " rows *outputs"]:
     return A @ x
 
 
+def coef_of(x: Point) -> Any:
+    """The coefficients of a linear model, without its intercept."""
+    return x.params.coef if isinstance(x, Tree) else x
+
+
 def setting(kind: Kind, meaning: str, default: Any) -> Any:
     """A field of a loss that users may set: an option, whose key begins with the loss's name."""
     return dataclasses.field(default=default, metadata={"kind": kind, "meaning": meaning})
@@ -113,8 +118,8 @@ class Linear(RowLoss):
         return f"{name} labels must be {words}, got values {{{few}}}; {self.target.remedy}."
 
     def complaint(self, x, examples):
-        y, coef = np.asarray(examples[1]), x.params.coef if isinstance(x, Tree) else x
-        return self.check(y) or self.target.misfit(y, coef, type(self).__name__)
+        y = np.asarray(examples[1])
+        return self.check(y) or self.target.misfit(y, coef_of(x), type(self).__name__)
 
     def __call__(self, x, batch):
         A, y = batch

@@ -9,48 +9,43 @@ subgradient at 0, where g* is 0. Elsewhere there is no gap: without any penalty,
 a finite conjugate.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Regulariser
+from proxfl.losses.linear import coef_of
 from proxfl.points import Point, Tree
-from proxfl.train.drivers.driver import weighted_mean
-from proxfl.train.federation import Federation
+from proxfl.train.drivers.driver import Driver
 
 
 def duality_gap(
-    federation: Federation,
-    loss: Any,
-    g: Regulariser,
-    weights: np.ndarray,
-    x: Point,
-    objective: float,
-    unit: np.ndarray | None = None,
+    driver: Driver, g: Regulariser, x: Point, objective: float, unit: np.ndarray | None = None
 ) -> float | None:
     """objective - (a lower bound on the least objective); None where no bound is known.
 
     `g` is that of the coefficients alone; with a `unit` for each feature, of unit * coefficient.
     """
+    loss, federation = cast(Any, driver.problem.loss), driver.federation
     if not loss.convex:
         return None
-    coef = x.params.coef if isinstance(x, Tree) else x
+    coef = coef_of(x)
     by = loss.centring.none(coef.shape[1:])
     if isinstance(x, Tree):
         told = federation.ask("imbalance", {"x": x})
-        by = loss.centring.correction(weighted_mean(federation, weights, told, "imbalance"))
+        by = loss.centring.correction(driver.mean(told, "imbalance"))
     ask = lambda scale: federation.ask("conjugate", {"x": x, "correction": by, "scale": scale})
     whole = ask(jnp.ones((), coef.dtype))
-    v = -weighted_mean(federation, weights, whole, "gradient")
+    v = -driver.mean(whole, "gradient")
     if unit is not None:
         v = jax.vmap(jnp.divide)(v, jnp.asarray(unit))
     scale, penalty = conjugate(g, v)
     if scale == 0:
         return None
     told = whole if scale == 1 else ask(jnp.asarray(scale, v.dtype))
-    gap = objective + float(weighted_mean(federation, weights, told, "value")) + penalty
+    gap = objective + float(driver.mean(told, "value")) + penalty
     return max(gap, 0.0) if np.isfinite(gap) else None  # below 0 only by rounding
 
 

@@ -76,9 +76,8 @@ class LocalFederation(Federation):
         who = None
         if self.cohort is not None:
             who = draw_cohort(key, call.round, len(self.names), self.cohort)
-        place = round_key(key, call.round, call.exchange)
-        about = (algorithm, self.problem, self.shards, before, down, place)
-        clients, received, info = ask(*about, exchange=call.exchange, who=who)
+        about = (algorithm, self.problem, self.shards, before, down, call.exchange)
+        clients, received, info = ask(*about, key=round_key(key, call.round), who=who)
         self.generations = {call.counted: before, call.step: clients}
         sites = self.names if who is None else tuple(self.names[i] for i in who.tolist())
         # Uplinks have the shape of their mean, and the clients' own numbers travel with them.

@@ -109,7 +109,7 @@ def run(
         federation.enter("agreement", *job.agreement_bytes)
         driver = driver_of(spec, federation, problem, agreement)
         solution, traffic, earlier = drive(driver, federation, checkpoint, watch)
-        gap = gap_of(spec, federation, problem, agreement, solution)
+        gap = gap_of(spec, driver, agreement, solution)
     if not solution.converged:
         warnings.warn(ConvergenceWarning(not_converged(spec, solution)), stacklevel=3)
     return Fit(
@@ -137,17 +137,9 @@ def driver_of(spec: Spec, federation: Federation, problem: Problem, agreement: A
     return plain.Plain(federation, problem, weights, settings, spec.algorithm)
 
 
-def gap_of(
-    spec: Spec,
-    federation: Federation,
-    problem: Problem,
-    agreement: Agreement,
-    solution: Solution,
-) -> float | None:
+def gap_of(spec: Spec, driver: Driver, agreement: Agreement, solution: Solution) -> float | None:
     g = on_coefficients(spec, agreement.features, len(agreement.targets))
-    weights, unit = np.array(agreement.weights), np.array(agreement.unit)
-    found = (solution.x, solution.objective)
-    return duality_gap(federation, problem.loss, g, weights, *found, unit)
+    return duality_gap(driver, g, solution.x, solution.objective, np.array(agreement.unit))
 
 
 def settings_of(spec: Spec) -> Settings:

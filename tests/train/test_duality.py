@@ -78,7 +78,7 @@ def test_corrected_slopes_have_mean_zero_and_finite_conjugates(loss):
         assert np.abs(moved).max() <= loss.delta
 
 
-def federation(loss, g, intercept=True):
+def driver_of(loss, g, intercept=True):
     A, y = rows(loss)
     shape = (D, K) if isinstance(loss, Softmax) else (D,)
     x0 = jnp.zeros(shape)
@@ -86,7 +86,12 @@ def federation(loss, g, intercept=True):
         x0, g = Tree(Coefficients(x0, jnp.zeros(shape[1:]))), OnLeaves(g, ("coef",))
     shards = shards_of([(A[:10], y[:10]), (A[10:], y[10:])], "samples")
     problem = Problem(g, g.prox(x0, 1.0), loss)
-    return LocalFederation(problem, shards), np.asarray(shards.weight)
+    return over(problem, shards)
+
+
+def over(problem, shards):
+    settings = Settings(tol=1e-7, accelerate=False)
+    return Solver(LocalFederation(problem, shards), problem, np.asarray(shards.weight), settings)
 
 
 LABELS = np.repeat(np.arange(D)[:, None], K, axis=1)
@@ -105,14 +110,13 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_gap_is_above_the_excess_and_closes(name):
     loss, g, intercept = KNOWN[name]
-    sites, weights = federation(loss, g, intercept)
-    driver = Solver(sites, sites.problem, weights, Settings(tol=1e-7, accelerate=False))
+    driver = driver_of(loss, g, intercept)
     seen = []
     best = solve(driver, watch=lambda state, records: seen.append(state.known.x))
     gaps = []
     for x in [*seen[:12:4], best.x]:
         objective, _, _ = driver.certify(x)
-        gap = duality.duality_gap(sites, loss, g, weights, x, objective)
+        gap = duality.duality_gap(driver, g, x, objective)
         rounding = 1e-14 * abs(objective)
         assert gap is not None and gap >= objective - best.objective - rounding >= -2 * rounding
         gaps.append(gap)
@@ -128,14 +132,13 @@ def test_units_change_the_coordinates_and_not_the_gap():
     """Features divided by a unit, and the penalty on unit * coefficient: the same problem."""
     loss, g = Squared(), L1(0.1)
     unit = np.array([2.0, 0.5, 1.0, 4.0])
-    sites, weights = federation(loss, g)
+    driver = driver_of(loss, g)
     A, y = rows(loss)
     x = Tree(Coefficients(jnp.array([0.5, -0.3, 0.0, 0.1]), jnp.asarray(0.2)))
     moved = Tree(Coefficients(x.params.coef / unit, x.params.intercept))
     shards = shards_of([(A[:10] * unit, y[:10]), (A[10:] * unit, y[10:])], "samples")
-    scaled = LocalFederation(sites.problem, shards)
-    one = duality.duality_gap(sites, loss, g, weights, x, 1.0)
-    other = duality.duality_gap(scaled, loss, g, weights, moved, 1.0, unit)
+    one = duality.duality_gap(driver, g, x, 1.0)
+    other = duality.duality_gap(over(driver.problem, shards), g, moved, 1.0, unit)
     assert one == pytest.approx(other, rel=1e-12)
 
 
@@ -145,12 +148,12 @@ def test_units_change_the_coordinates_and_not_the_gap():
     ids=repr,
 )
 def test_where_no_bound_is_known_none_is_told(loss, g):
-    sites, weights = federation(Logistic() if isinstance(loss, SigmoidLoss) else loss, g)
-    assert duality.duality_gap(sites, loss, g, weights, sites.problem.x0, 1.0) is None
+    driver = driver_of(loss, g)
+    assert duality.duality_gap(driver, g, driver.problem.x0, 1.0) is None
 
 
 def test_a_coefficient_without_a_penalty_leaves_no_bound():
     g = L1(np.array([0.1, 0.0, 0.1, 0.1]))
-    sites, weights = federation(Squared(), g)
+    driver = driver_of(Squared(), g)
     x = Tree(Coefficients(jnp.ones(D), jnp.zeros(())))
-    assert duality.duality_gap(sites, Squared(), g, weights, x, 1.0) is None
+    assert duality.duality_gap(driver, g, x, 1.0) is None

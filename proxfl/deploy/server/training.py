@@ -140,7 +140,7 @@ class Training:
             self.federation.settle(experiment, agreement.weights)
             driver = driver_of(self.spec, self.federation, problem, agreement)
             solution = self.solve(driver, fingerprints)
-            gap = gap_of(self.spec, self.federation, problem, agreement, solution)
+            gap = gap_of(self.spec, driver, agreement, solution)
         ledger = self.federation.ledger
         return Fit(
             spec=self.spec,

@@ -41,14 +41,12 @@ def work(algorithm: Algorithm, problem: Problem, shards: Shard) -> Work:
     object.__setattr__(g, "prox", prox)  # on a copy, since regularisers are frozen
     server, state = algorithm.init(problem.g, problem.x0)
 
-    def ask(e, down):
-        nonlocal state
+    def ask(state, down, e):
         reply = algorithm.exchanges()[e].client(watched, g, state, down, jax.random.key(0))
-        state = reply.state
-        return Received(expand(reply.up), 1.0, jax.random.key(1))
+        return reply.state, Received(expand(reply.up), 1.0, jax.random.key(1)), reply.info
 
     with jax.disable_jit():
-        one_round(algorithm.exchanges(), g, server, ask)
+        one_round(algorithm.exchanges(), g, server, state, ask)
     up, down = round_bytes(algorithm, problem, shards)
     model = size(problem.x0) * dtype(problem.x0).itemsize
     return Work(grad.calls + full_grad.calls, prox.calls, up / model, down / model, up)

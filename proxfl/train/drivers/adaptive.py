@@ -15,7 +15,6 @@ Between searches the server step is accelerated. At the end the certificate is c
 from full gradients in float64, at the model that is returned.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,14 +25,12 @@ import numpy as np
 from proxfl.algorithms.decoupled import Decoupled
 from proxfl.algorithms.wrappers.accelerated import Accelerated
 from proxfl.algorithms.wrappers.reports_loss import ReportsLoss
-from proxfl.core import Received, Regulariser
+from proxfl.core import Regulariser
 from proxfl.engine.round import broadcast
 from proxfl.points import Point, Scalar, dot, norm, zeros_like
 from proxfl.problem import Problem
-from proxfl.train.drivers.driver import Driver, Record, Settings, curvatures, weighted_mean
-from proxfl.train.drivers.driver import Solution as Solution
-from proxfl.train.drivers.driver import solve as solve
-from proxfl.train.federation import Call, Federation
+from proxfl.train.drivers.driver import Driver, Record, Settings
+from proxfl.train.federation import Call
 
 NOT_FINITE = (
     "The objective is not finite at the starting point; check the data for huge values, or "
@@ -81,15 +78,9 @@ def algorithm_for(settings: Settings, eta: Any, eta_g: Any) -> ReportsLoss:
 class Solver(Driver):
     """Algorithm 1 with steps found on the way."""
 
-    def __init__(
-        self, federation: Federation, problem: Problem, weights: np.ndarray, settings: Settings
-    ):
-        self.federation, self.problem = federation, problem
-        self.weights, self.settings = np.asarray(weights), settings
-
     def begin(self) -> State:
         """Measure every site's smoothness and set the first, safe step."""
-        return first_state(self.problem, self.settings, *curvatures(self))
+        return first_state(self.problem, self.settings, *self.curvatures())
 
     def algorithm(self, state: State) -> ReportsLoss:
         return algorithm_for(self.settings, state.eta, state.eta_g)
@@ -98,27 +89,17 @@ class Solver(Driver):
         return state.known.x
 
     def one_round(self, state: State) -> tuple[State, Record]:
-        g, step = self.problem.g, int(state.round) + 1
-
-        def ask(algorithm: ReportsLoss, down: Any) -> tuple[Received, Scalar]:
-            call = Call(step=step, counted=int(state.counted), round=step - 1, exchange=0)
-            answers = self.federation.visit(algorithm, call, down)
-            return answers.received, answers.info["loss"]
-
-        def mend(lost: Any, after: State) -> State:
-            if not lost:
-                return after
-            answers = self.federation.ask("evaluate", {"x": after.known.x})
-            gradient = weighted_mean(self.federation, self.weights, answers, "gradient")
-            return retreat(self.algorithm(after), g, after, gradient)
-
-        state, seen = search_round(self.settings, g, state, ask, mend)
-        objective, residual, counted = (np.asarray(v).item() for v in seen)
-        if not counted and step == 1:
+        algorithm, g, tau = self.algorithm(state), self.problem.g, self.settings.local_steps
+        made, counted = int(state.round), int(state.counted)
+        call = Call(step=made + 1, counted=counted, round=made, exchange=0)
+        answers = self.federation.visit(algorithm, call, broadcast(algorithm, g, state.server))
+        after, seen = learn(algorithm, g, state, answers.received, answers.info["loss"], tau)
+        if tau > 1 and lost(state, after):
+            after = retreat(self.algorithm(after), g, after, self.gradient(after.known.x))
+        record = Record(*(np.asarray(value).item() for value in seen))
+        if not record.counted and record.round == 1:
             raise ValueError(NOT_FINITE)
-        scale = float(state.scale)
-        optimality = residual / scale if scale > 0 else residual
-        return state, Record(step, objective, optimality, float(state.eta), bool(counted))
+        return after, record
 
 
 def first_state(problem: Problem, settings: Settings, mean: Scalar, largest: Scalar) -> State:
@@ -147,47 +128,18 @@ def first_state(problem: Problem, settings: Settings, mean: Scalar, largest: Sca
     )
 
 
-def carried_over(problem: Problem, settings: Settings, state: State) -> State:
+def carried_over(g: Regulariser, settings: Settings, state: State) -> State:
     """The state in which to go on under a new penalty: all that is known of the loss still holds.
 
     The first round starts one step down from the last model, as any round does.
     """
-    g, known = problem.g, state.known
-    eta_round = state.eta * state.eta_g * settings.local_steps
     algorithm = algorithm_for(settings, state.eta, state.eta_g)
-    return State(
-        server=algorithm.init(g, known.x - eta_round * known.gradient)[0],
-        eta=state.eta,
-        eta_g=state.eta_g,
-        search=state.search,
-        known=known,
-        scale=state.scale,
-        ceiling=objective(g, known),
-        round=state.round,
-        counted=state.counted,
-    )
-
-
-def search_round(
-    settings: Settings,
-    g: Regulariser,
-    state: State,
-    ask: Callable[[ReportsLoss, Any], tuple[Received, Scalar]],
-    mend: Callable[[Any, State], State],
-) -> tuple[State, tuple[Any, Any, Any]]:
-    """The state after a round, and (objective, distance to optimality, counted).
-
-    `ask(algorithm, down)` gives what came back, and the loss where the sites started. After several
-    local steps, `mend(lost, state)` retreats along the full gradient if the round was lost.
-    """
-    algorithm = algorithm_for(settings, state.eta, state.eta_g)
-    received, loss = ask(algorithm, broadcast(algorithm, g, state.server))
-    after, seen = learn(algorithm, g, state, received, loss, settings.local_steps)
-    return (mend(lost(state, after), after) if settings.local_steps > 1 else after), seen
+    moved = retreat(algorithm, g, state, state.known.gradient)
+    return moved._replace(ceiling=objective(g, state.known))
 
 
 def lost(before: State, after: State):
-    """Whether a round failed in a way that calls for the full gradient.
+    """Whether a round of several local steps failed in a way that calls for the full gradient.
 
     The first failure may only have undone the mixing; by the third, the gradient is exact.
     """
@@ -196,9 +148,10 @@ def lost(before: State, after: State):
 
 @jax.jit
 def retreat(algorithm, g: Regulariser, state: State, gradient: Point) -> State:
-    """One step down the full gradient, in place of a mean over local steps; nothing is mixed.
+    """One step down a gradient from the last model that counted; nothing is mixed.
 
-    Down that mean there need be no descent, however short the step; down the gradient there is.
+    Down a mean over local steps there need be no descent, however short the step; down the full
+    gradient there is.
     """
     known = Known(state.known.x, gradient, state.known.loss)
     server = algorithm.init(g, known.x - algorithm.inner.eta_round * gradient)[0]
@@ -207,7 +160,7 @@ def retreat(algorithm, g: Regulariser, state: State, gradient: Point) -> State:
 
 @partial(jax.jit, static_argnames="tau")
 def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
-    """The state after a round's replies, and (objective, distance to optimality, counted)."""
+    """The state after a round's replies, and what the round showed."""
     inner, accelerated = algorithm.inner, isinstance(algorithm.inner, Accelerated)
     x = algorithm.output(g, state.server)
     now = Known(x, received.mean / (-state.eta * tau), loss)
@@ -239,7 +192,8 @@ def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
         round=state.round + 1,
         counted=jnp.where(counted, state.round + 1, state.counted),
     )
-    return after, (objective(g, now), g.distance(x, now.gradient), counted)
+    optimality = g.distance(x, now.gradient) / jnp.where(after.scale > 0, after.scale, 1.0)
+    return after, Record(after.round, objective(g, now), optimality, eta, counted)
 
 
 def objective(g: Regulariser, known: Known):

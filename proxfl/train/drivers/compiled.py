@@ -1,8 +1,8 @@
-"""Solve for sites inside this process: the rounds of `solver`, many of them in one program.
+"""Solve for sites inside this process: the rounds of `adaptive`, many of them in one program.
 
 A path and its folds are hundreds of small problems of one shape that differ in numbers alone. They
 share two programs, one that begins and one that takes rounds, and stay in the latter until the
-certificate is met. What would have crossed a network is the same as for `solver.Solver`.
+certificate is met. What would have crossed a network is the same as for `adaptive.Solver`.
 """
 
 from dataclasses import replace
@@ -28,8 +28,9 @@ from proxfl.train.drivers.adaptive import (
     carried_over,
     choose,
     first_state,
+    learn,
+    lost,
     retreat,
-    search_round,
 )
 from proxfl.train.drivers.driver import Record, Settings, refuse_curvature
 
@@ -41,15 +42,6 @@ class Standing(NamedTuple):
 
     state: State
     clients: Any
-
-
-class Certificate(NamedTuple):
-    """What full gradients tell of the last model."""
-
-    loss: Any
-    objective: Any
-    distance: Any
-    gradient: Point
 
 
 class Solved(NamedTuple):
@@ -76,29 +68,25 @@ def solve(
 
     Optimality is relative to the gradient's norm at the start, on a warm run at the first start.
     """
-    run, anew = begin(problem, shards, settings) if before is None else before, before is not None
-    key, records = jax.random.key(seed), []
-    static = {"tau": settings.local_steps, "accelerate": settings.accelerate}
+    # What programs do not depend on is the same for all, so that they share them.
+    usual, tol = replace(settings, rounds=1, tol=1.0), settings.tol
+    run, key, records = before, jax.random.key(seed), []
+    if run is None:
+        run, mean = first_run(replace(problem, g=Zero()), shards, usual)
+        refuse_curvature(float(mean))
     while True:
-        left = settings.rounds - len(records)
-        run, log, found = take_rounds(problem, shards, run, anew, settings.tol, left, key, **static)
-        records += rows(log)
+        anew, left = before is not None and not records, settings.rounds - len(records)
+        made = int(run.state.round)
+        run, log, found = take_rounds(problem, shards, run, anew, tol, left, key, usual)
+        columns, taken = jax.device_get(log), int(run.state.round) - made
+        records += [Record(*(column[i].item() for column in columns)) for i in range(taken)]
         if not records[0].counted and before is None:
             raise ValueError(NOT_FINITE)
-        anew, scale = False, float(run.state.scale)
-        optimality = float(found.distance) / (scale or 1.0)
-        converged = optimality <= settings.tol
-        if converged or len(records) >= settings.rounds:
-            numbers = float(found.loss), float(found.objective), optimality, converged
-            return Solved(run.state.known.x, *numbers, found.gradient, run, records)
-
-
-def begin(problem: Problem, shards: Shard, settings: Settings) -> Standing:
-    # What does not matter to the first state is the same for all, so that they share the program.
-    usual = replace(settings, rounds=1, tol=1.0)
-    run, mean = first_run(replace(problem, g=Zero()), shards, usual)
-    refuse_curvature(float(mean))
-    return run
+        loss, objective, distance = map(float, found[:3])
+        optimality = distance / (float(run.state.scale) or 1.0)
+        if optimality <= tol or len(records) >= settings.rounds:
+            numbers = loss, objective, optimality, optimality <= tol
+            return Solved(run.state.known.x, *numbers, found[3], run, records)
 
 
 @partial(jax.jit, static_argnames="settings")
@@ -112,91 +100,54 @@ def first_run(problem: Problem, shards: Shard, settings: Settings):
     return Standing(state, start(algorithm, problem, shards).clients), mean
 
 
-class Columns(NamedTuple):
-    """Records as arrays inside a program, field by field."""
-
-    round: jax.Array
-    objective: jax.Array
-    optimality: jax.Array
-    eta: jax.Array
-    counted: jax.Array
-
-
-class Log(NamedTuple):
-    """Records, of which the first `length` rows are filled."""
-
-    length: jax.Array
-    columns: Columns
-
-
-@partial(jax.jit, static_argnames=("tau", "accelerate"))
+@partial(jax.jit, static_argnames="settings")
 def take_rounds(
-    problem: Problem,
-    shards: Shard,
-    run: Standing,
-    anew,
-    tol,
-    most,
-    key,
-    *,
-    tau: int,
-    accelerate: bool,
-) -> tuple[Standing, Log, Certificate]:
-    """Rounds until one meets the tolerance, at most `most`; the run then, and the certificate."""
-    g, settings = problem.g, Settings(local_steps=tau, accelerate=accelerate)
+    problem: Problem, shards: Shard, run: Standing, anew, tol, most, key, settings: Settings
+) -> tuple[Standing, Record, tuple[Any, Any, Any, Point]]:
+    """Rounds until one meets the tolerance, at most `most`: the run then, what each of them showed,
+    in the first rows of columns, and the certificate.
+    """
+    g, tau, first = problem.g, settings.local_steps, run.state.round
+    algorithm_of = lambda state: algorithm_for(settings, state.eta, state.eta_g)
+
+    def go_on(carry):
+        run, _, met = carry
+        return ~met & (run.state.round - first < jnp.minimum(most, MOST))
 
     def one_round(carry):
         (state, clients), log, _ = carry
-        place, after = round_key(key, state.round, 0), clients
-
-        def ask(algorithm, down):
-            nonlocal after
-            after, received, info = ask_clients(algorithm, problem, shards, clients, down, place)
-            return received, info["loss"]
-
-        mend = lambda lost, state: jax.lax.cond(lost, retreated, lambda state: state, state)
-        state, (value, distance, counted) = search_round(settings, g, state, ask, mend)
-        optimality = distance / jnp.where(state.scale > 0, state.scale, 1.0)
-        record = Columns(state.round, value, optimality, state.eta, counted)
-        run = Standing(state, choose(counted, after, clients))
-        return run, write(log, record), counted & (optimality <= tol)
+        algorithm, place = algorithm_of(state), round_key(key, state.round)
+        about = (algorithm, problem, shards, clients, algorithm.broadcast(g, state.server))
+        visited, received, info = ask_clients(*about, key=place)
+        after, record = learn(algorithm, g, state, received, info["loss"], tau)
+        if tau > 1:
+            after = jax.lax.cond(lost(state, after), retreated, lambda after: after, after)
+        put = lambda column, value: column.at[state.round - first].set(value)
+        met = record.counted & (record.optimality <= tol)
+        run = Standing(after, choose(record.counted, visited, clients))
+        return run, jax.tree.map(put, log, record), met
 
     def retreated(state: State) -> State:
-        algorithm = algorithm_for(settings, state.eta, state.eta_g)
-        return retreat(algorithm, g, state, certify(problem, shards, state.known.x).gradient)
+        gradient = certify(problem, shards, state.known.x)[3]
+        return retreat(algorithm_of(state), g, state, gradient)
 
-    def go_on(carry):
-        _, log, met = carry
-        return ~met & (log.length < jnp.minimum(most, MOST))
-
-    warm = choose(anew, carried_over(problem, settings, run.state), run.state)
-    carry = Standing(warm, run.clients), empty_log(), jnp.asarray(False)
+    warm = choose(anew, carried_over(g, settings, run.state), run.state)
+    numbers, flags = jnp.zeros(MOST), jnp.zeros(MOST, bool)
+    log = Record(jnp.zeros(MOST, int), numbers, numbers, numbers, flags)
+    carry = Standing(warm, run.clients), log, jnp.asarray(False)
     run, log, _ = jax.lax.while_loop(go_on, one_round, carry)
     return run, log, certify(problem, shards, run.state.known.x)
 
 
-def certify(problem: Problem, shards: Shard, x: Point) -> Certificate:
+def certify(problem: Problem, shards: Shard, x: Point) -> tuple[Any, Any, Any, Point]:
+    """Loss, objective, distance to optimality and gradient at x."""
+
     def evaluate(shard):
         f = problem.objective(shard)
         return f.value(x), f.full_grad(x)
 
     g, (loss, gradient) = problem.g, mean_over_clients(evaluate, shards)
-    return Certificate(loss, loss + g.value(x), g.distance(x, gradient), gradient)
-
-
-def empty_log() -> Log:
-    numbers, flags = jnp.zeros(MOST), jnp.zeros(MOST, bool)
-    return Log(jnp.asarray(0), Columns(jnp.zeros(MOST, int), numbers, numbers, numbers, flags))
-
-
-def write(log: Log, record: Columns) -> Log:
-    put = lambda column, value: column.at[log.length].set(value)
-    return Log(log.length + 1, jax.tree.map(put, log.columns, record))
-
-
-def rows(log: Log) -> list[Record]:
-    columns = jax.device_get(log.columns)
-    return [Record(*(c[i].item() for c in columns)) for i in range(int(log.length))]
+    return loss, loss + g.value(x), g.distance(x, gradient), gradient
 
 
 def round_bytes(problem: Problem, shards: Shard, settings: Settings) -> tuple[int, int]:

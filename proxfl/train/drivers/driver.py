@@ -1,7 +1,7 @@
 """Rounds until a certificate is met, or until they are used up: what all drivers of sites share."""
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,13 +27,13 @@ class Settings:
 
 
 class Record(NamedTuple):
-    """What one round showed; not a number where nobody looked."""
+    """What one round showed, not a number where nobody looked; in a program, as arrays."""
 
-    round: int
-    objective: float
-    optimality: float
-    eta: float
-    counted: bool
+    round: Any
+    objective: Any
+    optimality: Any
+    eta: Any
+    counted: Any
 
 
 class Solution(NamedTuple):
@@ -49,6 +49,7 @@ class Solution(NamedTuple):
     records: list[Record]
 
 
+@dataclass
 class Driver(abc.ABC):
     """The server's side of one training run over a federation.
 
@@ -76,32 +77,30 @@ class Driver(abc.ABC):
     def model(self, state: Any) -> Point:
         """The model to return if this state is the last."""
 
+    def mean(self, answers: Mapping[str, Mapping[str, Any]], part: str) -> Any:
+        """The mean over sites of one part of their answers, summed in the sites' order."""
+        weights, parts = self.weights.tolist(), [answers[s][part] for s in self.federation.sites]
+        add = lambda *leaves: sum(w * leaf for w, leaf in zip(weights, leaves, strict=True))
+        return jax.tree.map(add, *parts)
+
+    def gradient(self, x: Point) -> Point:
+        return self.mean(self.federation.ask("evaluate", {"x": x}), "gradient")
+
+    def curvatures(self) -> tuple[float, float]:
+        """The sites' smoothness, the mean and the largest; one number leaves each site."""
+        answers = self.federation.ask("curvature", {"x": self.problem.x0})
+        each = np.array([float(answers[site]["curvature"]) for site in self.federation.sites])
+        mean = float(self.weights @ each)
+        refuse_curvature(mean)
+        return mean, float(each.max())
+
     def certify(self, x: Point) -> tuple[float, float, dict[str, float]]:
         """Objective, distance to optimality and sites' losses, from full gradients of all sites."""
         answers = self.federation.ask("evaluate", {"x": x})
         losses = {site: float(answers[site]["value"]) for site in self.federation.sites}
         loss = sum(w * v for w, v in zip(self.weights, losses.values(), strict=True))
-        gradient = weighted_mean(self.federation, self.weights, answers, "gradient")
-        g = self.problem.g
+        g, gradient = self.problem.g, self.mean(answers, "gradient")
         return float(loss + g.value(x)), float(g.distance(x, gradient)), losses
-
-
-def weighted_mean(
-    federation: Federation, weights: np.ndarray, answers: dict[str, dict[str, Any]], name: str
-) -> Any:
-    """The mean over sites of one part of their answers, summed in the sites' order."""
-    parts = [answers[site][name] for site in federation.sites]
-    add = lambda *leaves: sum(w * leaf for w, leaf in zip(weights.tolist(), leaves, strict=True))
-    return jax.tree.map(add, *parts)
-
-
-def curvatures(driver: Driver) -> tuple[float, float]:
-    """The sites' smoothness, the mean and the largest; one number leaves each site."""
-    answers = driver.federation.ask("curvature", {"x": driver.problem.x0})
-    each = np.array([float(answers[site]["curvature"]) for site in driver.federation.sites])
-    mean, largest = float(driver.weights @ each), float(each.max())
-    refuse_curvature(mean)
-    return mean, largest
 
 
 def refuse_curvature(mean: float) -> None:
@@ -122,25 +121,17 @@ def solve(
 
     `state` and `records` are those of a run to go on with; it ends as if it had never stopped.
     """
+    rounds, tol = driver.settings.rounds, driver.settings.tol
     state, records = driver.begin() if state is None else state, list(records)
     while True:
-        if records and may_end(records[-1], driver.settings):
-            solution = certified(driver, state, records)
-            if solution.converged or records[-1].round >= driver.settings.rounds:
-                return solution
+        last = records[-1] if records else Record(0, np.nan, np.nan, np.nan, False)
+        if last.round >= rounds or (last.counted and last.optimality <= tol):
+            x = driver.model(state)
+            objective, distance, losses = driver.certify(x)
+            optimality = distance / (float(state.scale) or 1.0)
+            found = (optimality, optimality <= tol, losses, state, records)
+            if optimality <= tol or last.round >= rounds:
+                return Solution(x, objective, distance, *found)
         state, record = driver.one_round(state)
         records.append(record)
         watch(state, records)
-
-
-def may_end(last: Record, settings: Settings) -> bool:
-    met = last.counted and last.optimality <= settings.tol
-    return met or last.round >= settings.rounds
-
-
-def certified(driver: Driver, state: Any, records: list[Record]) -> Solution:
-    x = driver.model(state)
-    objective, distance, losses = driver.certify(x)
-    optimality = distance / (float(state.scale) or 1.0)
-    converged = optimality <= driver.settings.tol
-    return Solution(x, objective, distance, optimality, converged, losses, state, records)

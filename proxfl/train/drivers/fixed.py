@@ -16,12 +16,12 @@ import numpy as np
 from proxfl.algorithms import REGISTRY
 from proxfl.core import Algorithm, Received
 from proxfl.engine.round import compiled_exchanges, one_round
-from proxfl.points import Point, norm
+from proxfl.points import Point, Scalar, norm
 from proxfl.problem import Problem
 from proxfl.prox import OnLeaves, Zero
 from proxfl.tables import InputError
-from proxfl.train.drivers.driver import Driver, Record, Settings, curvatures, weighted_mean
-from proxfl.train.federation import Call, Federation
+from proxfl.train.drivers.driver import Driver, Record, Settings
+from proxfl.train.federation import Call
 from proxfl.train.spec import Spec
 
 EVERY = 10  # rounds between two certificates, which cost one more exchange
@@ -42,27 +42,18 @@ def applies(spec: Spec) -> bool:
     return spec.algorithm != "decoupled" or spec.batch is not None or spec.cohort is not None
 
 
+@dataclasses.dataclass
 class Plain(Driver):
     """A method as it is published, with the steps given or safe ones."""
 
-    def __init__(
-        self,
-        federation: Federation,
-        problem: Problem,
-        weights: np.ndarray,
-        settings: Settings,
-        name: str = "decoupled",
-    ):
-        self.federation, self.problem = federation, problem
-        self.weights, self.settings, self.name = np.asarray(weights), settings, name
+    name: str = "decoupled"
 
     def begin(self) -> State:
         x0 = self.problem.x0
-        algorithm = method(self.name, self.settings, *curvatures(self))
+        algorithm = method(self.name, self.settings, *self.curvatures())
         algorithm = jax.tree.map(lambda v: jnp.asarray(v, jnp.float64), algorithm)
         server = jax.tree.map(jnp.asarray, algorithm.init(self.problem.g, x0)[0])
-        answers = self.federation.ask("evaluate", {"x": x0})
-        scale = norm(weighted_mean(self.federation, self.weights, answers, "gradient"))
+        scale = norm(self.gradient(x0))
         return State(algorithm, server, scale, jnp.asarray(0), jnp.asarray(0))
 
     def algorithm(self, state: State) -> Algorithm:
@@ -72,25 +63,17 @@ class Plain(Driver):
         return output(state.algorithm, self.problem.g, state.server)
 
     def one_round(self, state: State) -> tuple[State, Record]:
-        algorithm, g, server = state.algorithm, self.problem.g, state.server
-        finished, counted = int(state.round), int(state.counted)
+        algorithm, made = state.algorithm, int(state.round)
 
-        exchanges = compiled_exchanges(algorithm)
+        def ask(counted: int, down: Any, e: int) -> tuple[int, Received, dict[str, Scalar]]:
+            call = Call(step=counted + 1, counted=counted, round=made, exchange=e)
+            answers = self.federation.visit(algorithm, call, down)
+            return call.step, answers.received, answers.info
 
-        def ask(e: int, down: Any) -> Received:
-            nonlocal counted
-            call = Call(step=counted + 1, counted=counted, round=finished, exchange=e)
-            counted += 1
-            return self.federation.visit(algorithm, call, down).received
-
-        server, finished = one_round(exchanges, g, server, ask), finished + 1
-        after = State(
-            algorithm=algorithm,
-            server=server,
-            scale=state.scale,
-            round=jnp.asarray(finished),
-            counted=jnp.asarray(counted),
-        )
+        exchanges, before = compiled_exchanges(algorithm), (state.server, int(state.counted))
+        server, counted, _ = one_round(exchanges, self.problem.g, *before, ask)
+        finished = made + 1
+        after = State(algorithm, server, state.scale, jnp.asarray(finished), jnp.asarray(counted))
         eta, objective, optimality = step_of(self.name, algorithm), np.nan, np.nan
         sound = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(server))
         due = finished % EVERY == 0 or finished >= self.settings.rounds
