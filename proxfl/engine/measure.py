@@ -56,6 +56,11 @@ class Snapshot:
         down = self.algorithm.broadcast(self.problem.g, self.server)
         return jax.vmap(lambda state: self.algorithm.correction(state, down))(self.clients)
 
+    @cached_property
+    def mean_correction(self) -> Point:
+        mean = lambda c: jnp.tensordot(self.shards.weight, c, axes=1)
+        return jax.tree.map(mean, self.corrections)
+
 
 @runtime_checkable
 class Corrected(Protocol):
@@ -169,9 +174,7 @@ class MeanCorrection(Observer):
     """The norm of the clients' weighted mean correction: zero in exact arithmetic."""
 
     def __call__(self, seen):
-        weights = seen.shards.weight
-        mean = jax.tree.map(lambda c: jnp.tensordot(weights, c, axes=1), seen.corrections)
-        return norm(mean)
+        return norm(seen.mean_correction)
 
 
 @pytree
@@ -183,15 +186,11 @@ class LambdaTerm(Observer):
 
     def __call__(self, seen):
         def deviation(shard, c):
-            return norm2(seen.problem.objective(shard).full_grad(seen.x) + c - centre)
-
-        def norm2(v):
+            v = seen.problem.objective(shard).full_grad(seen.x) + c - centre
             return dot(v, v)
 
-        weights = seen.shards.weight
-        mean_c = jax.tree.map(lambda c: jnp.tensordot(weights, c, axes=1), seen.corrections)
-        centre = seen.gradient + mean_c
-        spread = weights @ jax.vmap(deviation)(seen.shards, seen.corrections)
+        centre = seen.gradient + seen.mean_correction
+        spread = seen.shards.weight @ jax.vmap(deviation)(seen.shards, seen.corrections)
         local = seen.algorithm.eta * seen.algorithm.tau
         return local**2 * spread / seen.algorithm.eta_round
 

@@ -1,6 +1,7 @@
 """How curved the smooth part is: power iteration on Hessian-vector products."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -42,34 +43,32 @@ def largest_curvature(grad, x: Point, key: PRNGKeyArray, steps: int = 40) -> Sca
 
 def curvature_bound(problem: Problem, shard: Shard, x: Point, key: PRNGKeyArray) -> Scalar:
     """A client's smoothness: for a linear model with bounded curvature everywhere, else at x."""
-    factor = bounded_curvature(problem)
-    if factor is None:
-        return largest_curvature(problem.objective(shard).full_grad, x, key)
-    squared = Problem(problem.g, x, Squared())
-    return factor * largest_curvature(squared.objective(unlabelled(shard, x)).full_grad, x, key)
+    factor, problem, shard = most_curved(problem, shard, x)
+    return factor * largest_curvature(problem.objective(shard).full_grad, x, key)
 
 
 def mean_curvature_bound(
     problem: Problem, shards: Shard, x: Point, key: PRNGKeyArray, block: int | None = None
 ) -> Scalar:
     """The same for the mean loss over clients."""
-    factor = bounded_curvature(problem)
-    if factor is None:
-        return smoothness(problem, shards, x, key, block)
-    flat = jax.vmap(lambda shard: unlabelled(shard, x))(shards)
-    return factor * smoothness(Problem(problem.g, x, Squared()), flat, x, key, block)
+    factor, problem, shards = most_curved(problem, shards, x, over=jax.vmap)
+    return factor * smoothness(problem, shards, x, key, block)
 
 
-def bounded_curvature(problem: Problem) -> float | None:
-    """The largest second derivative of a linear model's loss in a score, if it has a bound."""
+def most_curved(
+    problem: Problem, shard: Shard, x: Point, over: Callable = lambda f: f
+) -> tuple[float, Problem, Shard]:
+    """A factor and a problem as curved as this one can be; the same problem if there is no bound.
+
+    A linear model's loss is at most as curved as half the squared scores times its largest second
+    derivative.
+    """
     bound = as_loss(problem.loss).curvature
-    return bound if math.isfinite(bound) else None
-
-
-def unlabelled(shard: Shard, x: Point) -> Shard:
-    """The same rows, where least squares has half the squared scores for a loss."""
+    if not math.isfinite(bound):
+        return 1.0, problem, shard
     rows, _ = shard.examples
-    return shard._replace(examples=(rows, jnp.zeros_like(scores(x, rows))))
+    zeros = jnp.zeros_like(over(lambda rows: scores(x, rows))(rows))
+    return bound, Problem(problem.g, x, Squared()), shard._replace(examples=(rows, zeros))
 
 
 @partial(jax.jit, static_argnames="block")

@@ -52,8 +52,9 @@ def sweep(
     one = problems if isinstance(problems, Problem) else problems[0]
     every = every or max(1, rounds // 100)
     with precision(dtype(as_point(one.x0))):
-        check(algorithms[0], one, first(shards), rounds=rounds, cohort=cohort)
-        method = stack([jax.tree.map(jnp.asarray, a) for a in algorithms])
+        data = shards if isinstance(shards, Shard) else shards[0]
+        check(algorithms[0], one, data, rounds=rounds, cohort=cohort)
+        method, _ = common(algorithms)
         problem, problem_axis = common(problems)
         data, data_axis = common(shards)
         watch, watch_axis = common(observe)
@@ -94,19 +95,12 @@ def programs(axes: tuple[Any, ...], watch_axis: Any, cohort: int | None) -> tupl
     )
 
 
-def first(given: Any) -> Any:
-    return given if isinstance(given, Shard) else given[0]
-
-
 def common(given: Any) -> tuple[Any, int | None]:
     """One object for all runs, or one each, stacked on the first axis."""
     if isinstance(given, Problem | Shard | Mapping):
         return jax.tree.map(jnp.asarray, given), None
-    return stack([jax.tree.map(jnp.asarray, one) for one in given]), 0
-
-
-def stack(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    stack = lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves])
+    return jax.tree.map(stack, *given), 0
 
 
 def blank(column: np.ndarray, filled: Any, times: int) -> np.ndarray:

@@ -10,6 +10,7 @@ from proxfl.losses.base import Loss as Loss
 from proxfl.losses.base import RowLoss as RowLoss
 from proxfl.losses.base import SiteLoss as SiteLoss
 from proxfl.losses.base import as_loss as as_loss
+from proxfl.losses.linear import coef_of as coef_of
 from proxfl.losses.linear import scores as scores
 from proxfl.losses.linear import setting as setting
 from proxfl.losses.logistic import Logistic as Logistic

@@ -31,12 +31,12 @@ class Loss(abc.ABC):
     @abc.abstractmethod
     def total(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Scalar: ...
 
-    @abc.abstractmethod
-    def gradient(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Point: ...
+    def gradient(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Point:
+        return jax.grad(self.total)(x, batch, weights)
 
-    @abc.abstractmethod
     def complaint(self, x: Point, examples: Any) -> str | None:
         """A sentence on what is wrong with examples [clients, rows, ...]; None if nothing is."""
+        return None
 
 
 class RowLoss(Loss):
@@ -60,12 +60,6 @@ class Autodiff(RowLoss):
     def __call__(self, x, batch):
         return self.fn(params_of(x), batch)
 
-    def gradient(self, x, batch, weights):
-        return jax.grad(self.total)(x, batch, weights)
-
-    def complaint(self, x, examples):
-        return None
-
 
 @dataclasses.dataclass(frozen=True)
 class SiteLoss(Loss):
@@ -81,12 +75,6 @@ class SiteLoss(Loss):
 
     def total(self, x, batch, weights):
         return self.fn(params_of(x), batch, weights)
-
-    def gradient(self, x, batch, weights):
-        return jax.grad(self.total)(x, batch, weights)
-
-    def complaint(self, x, examples):
-        return None
 
 
 def as_loss(loss: Any) -> Loss:

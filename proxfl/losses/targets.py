@@ -46,13 +46,22 @@ class Target(abc.ABC):
     def accepts(self, y: np.ndarray) -> Any:
         """Whether each encoded label is one."""
 
-    @abc.abstractmethod
     def misfit(self, y: np.ndarray, coef: Any, loss: str) -> str | None:
-        """A sentence if encoded labels [clients, rows, ...] do not fit the coefficients."""
+        """A sentence if encoded labels [clients, rows, ...] do not fit the coefficients.
 
-    @abc.abstractmethod
+        Here and in `encoded` there is one for each score, unless a target says otherwise.
+        """
+        if y.shape[2:] == coef.shape[1:]:
+            return None
+        return (
+            f"{loss} needs as many targets per row as the coefficients have columns, got targets "
+            f"of shape {y.shape[2:]} per row and coefficients of shape {coef.shape}; make them "
+            "agree."
+        )
+
     def encoded(self, rows: int, outputs: int) -> jax.ShapeDtypeStruct:
         """The shape and type of encoded labels."""
+        return jax.ShapeDtypeStruct((rows,) if outputs == 1 else (rows, outputs), jnp.float64)
 
     @abc.abstractmethod
     def encode(self, column: Column, classes: Sequence[Label], loss: str) -> np.ndarray:
@@ -105,12 +114,6 @@ class Numbers(Target):
     def accepts(self, y):
         return self.holds(y)
 
-    def misfit(self, y, coef, loss):
-        return unlike(y, coef, loss)
-
-    def encoded(self, rows, outputs):
-        return one_per_score(rows, outputs)
-
     def encode(self, column, classes, loss):
         if column.y.dtype.kind != "f":
             raise InputError(
@@ -137,12 +140,6 @@ class TwoClasses(Target):
 
     def accepts(self, y):
         return np.abs(y) == 1
-
-    def misfit(self, y, coef, loss):
-        return unlike(y, coef, loss)
-
-    def encoded(self, rows, outputs):
-        return one_per_score(rows, outputs)
 
     def encode(self, column, classes, loss):
         return 2.0 * numbered(column, classes) - 1.0
@@ -198,19 +195,6 @@ COUNTS = Numbers(
     "counts", "drop the rows below 0", "is below 0", lambda y: np.isfinite(y) & (y >= 0)
 )
 TWO_CLASSES, CLASSES = TwoClasses(), Classes()
-
-
-def one_per_score(rows: int, outputs: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((rows,) if outputs == 1 else (rows, outputs), jnp.float64)
-
-
-def unlike(y: np.ndarray, coef: Any, loss: str) -> str | None:
-    if y.shape[2:] == coef.shape[1:]:
-        return None
-    return (
-        f"{loss} needs as many targets per row as the coefficients have columns, got targets of "
-        f"shape {y.shape[2:]} per row and coefficients of shape {coef.shape}; make them agree."
-    )
 
 
 def probabilities(z: np.ndarray) -> np.ndarray:

@@ -109,19 +109,13 @@ def in_program(A: SparseMatrix, x: Any, transposed: bool) -> Any:
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 def by_scipy(A: SparseMatrix, x: Any, transposed: bool) -> Any:
     host: Any = A.host
-    multiply = host.transposed if transposed else host.straight
-    bits = as_bits(x)
+    multiply = partial(multiplied, host.turned if transposed else host.matrices)
+    # As words of 32 bits: on their way to the host, JAX would round wider numbers. What it takes
+    # for double precision is a setting of the thread, and the host's is another one.
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
     found = jax.ShapeDtypeStruct((A.shape[1 if transposed else 0], *bits.shape[1:]), bits.dtype)
     told = jax.pure_callback(multiply, found, A.client, bits, vmap_method="expand_dims")
     return jax.lax.bitcast_convert_type(told, x.dtype)
-
-
-def as_bits(x: Any) -> Any:
-    """Numbers as words of 32 bits: on its way to the host, JAX would round wider ones.
-
-    What JAX takes for double precision is a setting of the thread, and the host's is another one.
-    """
-    return jax.lax.bitcast_convert_type(x, jnp.uint32)
 
 
 @by_scipy.defjvp
@@ -137,12 +131,6 @@ class Host:
     def __init__(self, matrices: Sequence[Any]):
         self.matrices = list(matrices)
         self.turned = [matrix.T for matrix in matrices]  # views
-
-    def straight(self, client: Any, bits: Any) -> np.ndarray:
-        return multiplied(self.matrices, client, bits)
-
-    def transposed(self, client: Any, bits: Any) -> np.ndarray:
-        return multiplied(self.turned, client, bits)
 
 
 def multiplied(matrices: Sequence[Any], client: Any, bits: Any) -> np.ndarray:

@@ -44,29 +44,36 @@ class GroupL2(Directional):
         return True
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
-        return jnp.sum(self._weights(x) * self._lengths(x))
+        return jnp.sum(weights_of(self, x) * lengths_of(self, x))
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        lengths, most = self._lengths(x), step * self._weights(x)
+        lengths, most = lengths_of(self, x), step * weights_of(self, x)
         kept = jnp.where(lengths > most, 1 - most / jnp.where(lengths > most, lengths, 1.0), 0.0)
-        return x * kept[self._slots()]
+        return x * kept[slots_of(self)]
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "GroupL2"]:
-        lengths, weights = self._lengths(x), self._weights(x)
+        lengths, weights = lengths_of(self, x), weights_of(self, x)
         slopes = weights / jnp.where(lengths > 0, lengths, 1.0)
         rest = jnp.where(lengths > 0, 0.0, weights)
-        return x * slopes[self._slots()], GroupL2(self.labels, rest[:-1])
+        return x * slopes[slots_of(self)], GroupL2(self.labels, rest[:-1])
 
     def bound(self, x: Float[Array, "..."]) -> Scalar:
-        return norm(self._weights(x))
+        return norm(weights_of(self, x))
 
-    def _slots(self) -> Int[Array, "..."]:
-        """Where each coordinate's group is kept: those in no group share one last slot."""
-        return jnp.where(self.labels < 0, self.factors.size, self.labels)
 
-    def _weights(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
-        return self.weight * jnp.append(cast(self.factors, x), jnp.zeros((), x.dtype))
+def slots_of(g: Any) -> Int[Array, "..."]:
+    """Where each coordinate's group is kept: those in no group share one last slot."""
+    return jnp.where(jnp.asarray(g.labels) < 0, g.factors.size, g.labels)
 
-    def _lengths(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
-        squares, slots = jnp.ravel(x * x), jnp.ravel(self._slots())
-        return jnp.sqrt(jax.ops.segment_sum(squares, slots, self.factors.size + 1))
+
+def weights_of(g: Any, x: Float[Array, "..."]) -> Float[Array, " slots"]:
+    return g.weight * jnp.append(cast(g.factors, x), jnp.zeros((), x.dtype))
+
+
+def sums_of(g: Any, x: Float[Array, "..."]) -> Float[Array, " slots"]:
+    return jax.ops.segment_sum(jnp.ravel(x), jnp.ravel(slots_of(g)), g.factors.size + 1)
+
+
+def lengths_of(g: Any, x: Float[Array, "..."]) -> Float[Array, " slots"]:
+    """The norm of x in each group."""
+    return jnp.sqrt(sums_of(g, x * x))

@@ -8,8 +8,6 @@ squared norm of c a curve of its own in each x_i. The prox of the ellipsoid's no
 is x'_i = t x_i / (t (1 + step r_i) + step w u_i^2), where t = |u x'| solves one equation per group.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from proxfl.points import Scalar, norm
 from proxfl.prox.directional import Directional, Weight, cast
+from proxfl.prox.groups import lengths_of, slots_of, sums_of, weights_of
 from proxfl.pytree import non_negative, positive, pytree
 
 # Newton's method rises to the root of a concave function and ends its rise quadratically; ten steps
@@ -55,30 +54,30 @@ class Ellipsoids(Directional):
 
     def value(self, x: Float[Array, "..."]) -> Scalar:
         curves = jnp.sum(cast(self.curve, x) * x * x) / 2
-        return jnp.sum(self._weights(x) * self._lengths(cast(self.unit, x) * x)) + curves
+        return jnp.sum(weights_of(self, x) * lengths_of(self, cast(self.unit, x) * x)) + curves
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        unit, slots = cast(self.unit, x), self._slots()
+        unit, slots = cast(self.unit, x), slots_of(self)
         shrink = 1 + step * cast(self.curve, x)
-        pull, scaled = step * self._weights(x), unit * x
-        kept = self._lengths(x / unit) > pull
+        pull, scaled = step * weights_of(self, x), unit * x
+        kept = lengths_of(self, x / unit) > pull
         # |unit x'| = t reads |scaled / (t shrink + flat)| = 1, and 1 / that norm is concave in t.
         flat = pull[slots] * unit * unit
-        some = self._lengths(scaled) > 0
+        some = lengths_of(self, scaled) > 0
 
         def newton(carry):
             k, t, _ = carry
             below = jnp.where(some[slots], t[slots] * shrink + flat, 1.0)
             ratio = scaled / below
-            length = jnp.where(some, self._lengths(ratio), 1.0)
-            slope = self._sums(ratio * ratio * shrink / below)
+            length = jnp.where(some, lengths_of(self, ratio), 1.0)
+            slope = sums_of(self, ratio * ratio * shrink / below)
             rise = length * length * (length - 1) / jnp.where(slope > 0, slope, 1.0)
             return k + 1, jnp.maximum(t + rise, t), jnp.any(rise > 8 * jnp.finfo(x.dtype).eps * t)
 
         most = lambda values: jax.ops.segment_max(
             jnp.ravel(values), jnp.ravel(slots), self.factors.size + 1
         )
-        least = jnp.maximum((self._lengths(scaled) - most(flat)) / most(shrink), 0.0)
+        least = jnp.maximum((lengths_of(self, scaled) - most(flat)) / most(shrink), 0.0)
         begin = 0, jnp.where(some, least, 0.0), jnp.asarray(True)
         _, t, _ = jax.lax.while_loop(lambda c: (c[0] < NEWTON) & c[2], newton, begin)
         below = jnp.where(kept[slots], t[slots] * shrink + flat, 1.0)
@@ -86,8 +85,8 @@ class Ellipsoids(Directional):
         return jnp.where(free, x / shrink, jnp.where(kept[slots], t[slots] * x / below, 0.0))
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Ellipsoids"]:
-        unit, slots = cast(self.unit, x), self._slots()
-        lengths, weights = self._lengths(unit * x), self._weights(x)
+        unit, slots = cast(self.unit, x), slots_of(self)
+        lengths, weights = lengths_of(self, unit * x), weights_of(self, x)
         slopes = weights / jnp.where(lengths > 0, lengths, 1.0)
         rest = jnp.where(lengths > 0, 0.0, weights)[:-1]
         slope = unit * unit * x * slopes[slots] + cast(self.curve, x) * x
@@ -96,18 +95,4 @@ class Ellipsoids(Directional):
     def bound(self, x: Float[Array, "..."]) -> Scalar:
         """Valid; attained if the units in each group are the same."""
         bent = jnp.any(jnp.asarray(self.curve) > 0)
-        return jnp.where(bent, jnp.inf, norm(self._weights(x)) * jnp.max(cast(self.unit, x)))
-
-    def _slots(self) -> Int[Array, "..."]:
-        """Where each coordinate's group is kept: those in no group share one last slot."""
-        return jnp.where(jnp.asarray(self.labels) < 0, self.factors.size, self.labels)
-
-    def _weights(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
-        return self.weight * jnp.append(cast(self.factors, x), jnp.zeros((), x.dtype))
-
-    def _sums(self, x: Float[Array, "..."]) -> Float[Array, " slots"]:
-        slots = jnp.ravel(self._slots())
-        return jax.ops.segment_sum(jnp.ravel(x), slots, self.factors.size + 1)
-
-    def _lengths(self, x: Float[Array, "..."]) -> Any:
-        return jnp.sqrt(self._sums(x * x))
+        return jnp.where(bent, jnp.inf, norm(weights_of(self, x)) * jnp.max(cast(self.unit, x)))

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Regulariser
-from proxfl.losses.linear import coef_of
+from proxfl.losses import coef_of
 from proxfl.points import Point, Tree
 from proxfl.train.drivers.driver import Driver
 

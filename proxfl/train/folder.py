@@ -25,6 +25,7 @@ import safetensors.numpy
 from proxfl import __version__
 from proxfl.storage.files import whole, write_text
 from proxfl.tables import InputError
+from proxfl.train.local import total
 from proxfl.train.model import Model
 from proxfl.train.saved import Saved
 from proxfl.train.spec import Spec, describe, sections
@@ -115,6 +116,7 @@ def model_of(fit: Fit) -> dict[str, Any]:
 def manifest_of(fit: Fit, command: str) -> dict[str, Any]:
     agreement = fit.agreement
     columns = zip(agreement.sites, agreement.rows, agreement.weights, strict=True)
+    up, down = total(fit.ledger)
     return manifest(fit.spec, command) | {
         "finished": True,
         "fingerprints": fit.fingerprints,
@@ -125,13 +127,13 @@ def manifest_of(fit: Fit, command: str) -> dict[str, Any]:
                 "rows": rows,
                 "dropped": fit.dropped[site],
                 "weight": weight,
-                "loss": fit.site_losses[site],
+                "loss": fit.solution.site_losses[site],
             }
             for site, rows, weight in columns
         ],
         "ledger": {kind: traffic._asdict() for kind, traffic in fit.ledger.items()},
-        "bytes_up": fit.bytes_up,
-        "bytes_down": fit.bytes_down,
+        "bytes_up": up,
+        "bytes_down": down,
         "seconds": round(fit.seconds, 3),
         **({} if fit.deployment is None else {"deployment": fit.deployment}),
     }

@@ -17,23 +17,23 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from proxfl.losses import scores
-from proxfl.points import Point, Tree
+from proxfl.losses import coef_of, scores
+from proxfl.points import Point
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.tables import InputError, Table
-from proxfl.train.agreement import agree, prepare, problem_of, summarise
+from proxfl.train.agreement import agree, problem_of, summarise
 from proxfl.train.choice import Choice
 from proxfl.train.path import (
+    ENDLESS,
     ReadySites,
     RegularisationPath,
-    empty_model,
+    along,
     padded_size,
     stacked,
     walk,
 )
 from proxfl.train.spec import Spec, loss_of
-from proxfl.train.train import settings_of
 
 
 class Fold(NamedTuple):
@@ -61,7 +61,7 @@ class Validation:
 
     @property
     def error(self) -> np.ndarray:
-        """The standard error of the mean, from the standard_error between folds."""
+        """The standard error of the mean, from the spread between folds."""
         return standard_error(self.shares, self.losses)
 
     @property
@@ -97,12 +97,12 @@ def cross_validate(
     with precision(np.float64):
         for done, fold in enumerate(dealt):
             training, held_out = split(path, tables, fold)
-            empty = empty_model(training, spec, path.key, settings_of(spec))
+            solve_at = along(training, spec, path.key)
             step = lambda k, done=done: watch(done * len(path.weights) + k)
-            walked = walk(training, spec, path.key, path.weights, empty, settings_of(spec), step)
+            walked = walk(solve_at, path.weights, solve_at(ENDLESS), step)
             models = jax.tree.map(lambda *a: np.stack(a), *(solved.x for solved in walked))
             judged.append(left_out(training.problem, held_out, models))
-            selected.append([parts.present(coefficients(solved.x)) for solved in walked])
+            selected.append([parts.present(np.asarray(coef_of(solved.x))) for solved in walked])
             rounds.append([len(solved.records) for solved in walked])
     losses, scores = jax.tree.map(lambda *a: np.stack(a), *judged)
     return Validation(
@@ -162,12 +162,11 @@ def split(
         raise InputError(f"{fold.name} leaves no row to train on; use fewer folds.")
     agreement = replace(agree(spec, told), classes=full.classes, targets=full.targets)
     held = [rows_of(table, out) for table, out in zip(tables, fold.out, strict=True)]
-    ready = lambda some: [prepare(t, spec, agreement) if t.rows else None for t in some]
     weights = np.zeros(len(tables))
     weights[[t.rows > 0 for t in kept]] = agreement.weights
-    train = stacked(ready(kept), weights, capacity)
+    train = stacked(spec, kept, agreement, weights, capacity)
     part = np.array(full.weights) * np.array([out.mean() for out in fold.out])
-    test = stacked(ready(held), part / part.sum(), capacity)
+    test = stacked(spec, held, agreement, part / part.sum(), capacity)
     return ReadySites(agreement, problem_of(spec, agreement), train), test
 
 
@@ -192,7 +191,3 @@ def left_out(problem: Problem, shards: Shard, models: Point):
         return jax.tree.map(lambda sites: shards.weight @ sites, jax.vmap(one_site)(shards))
 
     return jax.lax.map(one_model, models)
-
-
-def coefficients(x: Point) -> np.ndarray:
-    return np.asarray(x.params.coef if isinstance(x, Tree) else x)

@@ -24,6 +24,11 @@ class Traffic(NamedTuple):
     down: int = 0
 
 
+def total(ledger: Mapping[str, Traffic]) -> tuple[int, int]:
+    """The bytes up and down of all kinds."""
+    return sum(kind.up for kind in ledger.values()), sum(kind.down for kind in ledger.values())
+
+
 class LocalFederation(Federation):
     """Keeps every client's state by step, two generations deep, as real sites do.
 
@@ -48,14 +53,6 @@ class LocalFederation(Federation):
     @property
     def sites(self) -> tuple[str, ...]:
         return self.names
-
-    @property
-    def bytes_up(self) -> int:
-        return sum(traffic.up for traffic in self.ledger.values())
-
-    @property
-    def bytes_down(self) -> int:
-        return sum(traffic.down for traffic in self.ledger.values())
 
     def enter(self, kind: str, up: int, down: int) -> None:
         """Write one exchange into the books."""

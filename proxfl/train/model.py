@@ -9,6 +9,7 @@ from proxfl import losses
 from proxfl.losses.targets import Label
 from proxfl.points import Point, Tree
 from proxfl.train.agreement import Agreement
+from proxfl.train.penalties.by_feature import repeated
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,13 @@ class Model:
     @classmethod
     def of(cls, loss: str, agreement: Agreement, x: Point) -> "Model":
         """Undo the scaling: the model for features as they are in the files."""
-        tree = isinstance(x, Tree)
-        coef = np.asarray(x.params.coef if tree else x)
-        scale, centre = np.asarray(agreement.scale), np.asarray(agreement.centre)
-        columns = (slice(None),) + (None,) * (coef.ndim - 1)
-        plain = coef / scale[columns]
-        shift = centre @ plain
-        intercept = np.asarray(x.params.intercept) - shift if tree else np.zeros(coef.shape[1:])
-        return cls(loss, agreement.features, agreement.classes, plain, np.asarray(intercept))
+        coef = np.asarray(losses.coef_of(x))
+        coef = coef / repeated(np.asarray(agreement.scale), len(agreement.targets))
+        intercept = np.zeros(coef.shape[1:])
+        if isinstance(x, Tree):
+            shift = np.asarray(agreement.centre) @ coef
+            intercept = np.asarray(np.asarray(x.params.intercept) - shift)
+        return cls(loss, agreement.features, agreement.classes, coef, intercept)
 
     def scores(self, A: np.ndarray) -> np.ndarray:
         return A @ self.coef + self.intercept

@@ -62,12 +62,10 @@ class Directions(Parts):
         return tuple(f"direction {k + 1}" for k in range(min(len(features), outputs)))
 
     def present(self, coef):
-        values = np.linalg.svd(coef, compute_uv=False)
-        return values > 1e-10 * max(values[0], np.finfo(float).tiny)
+        return not_rounding(np.linalg.svd(coef, compute_uv=False))
 
     def sizes(self, path):
-        values = self.singular_values(path)
-        return (values > 1e-10 * np.maximum(values[:, :1], np.finfo(float).tiny)).sum(axis=1)
+        return not_rounding(self.singular_values(path)).sum(axis=1)
 
     def curves(self, path):
         values = self.singular_values(path)
@@ -80,6 +78,11 @@ class Directions(Parts):
         """Of the coefficients that the penalty sees: of standardised features, if so asked."""
         scale = np.array(path.agreement.scale) if path.spec.standardise else np.ones(1)
         return np.linalg.svd(path.coef * scale[:, None], compute_uv=False)
+
+
+def not_rounding(values: np.ndarray) -> np.ndarray:
+    """Which singular values are more than rounding, of each model by itself."""
+    return values > 1e-10 * np.maximum(values[..., :1], np.finfo(float).tiny)
 
 
 FEATURES, DIRECTIONS = Features(), Directions()

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from proxfl.points import Tree
+from proxfl.losses import coef_of
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, stack
 from proxfl.tables import InputError, Table
 from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.compiled import Solved, round_bytes, solve
-from proxfl.train.drivers.driver import Settings
 from proxfl.train.model import Model
 from proxfl.train.penalties import REGISTRY, Sweep
+from proxfl.train.penalties.by_feature import repeated
 from proxfl.train.regulariser import largest_useful_weight, penalty
 from proxfl.train.spec import Spec
 from proxfl.train.train import settings_of
@@ -28,6 +28,10 @@ from proxfl.train.train import settings_of
 # A weight with which nothing penalised is in a model, whatever its gradient.
 ENDLESS = 1e50
 USUAL = Choice()
+
+
+# The model with a weight; warm from another model, if there is one.
+SolveAt = Callable[..., Solved]
 
 
 class ReadySites(NamedTuple):
@@ -75,7 +79,7 @@ class RegularisationPath:
         return np.array([np.count_nonzero(model.coef) for model in self.models])
 
     def spec_at(self, index: int) -> Spec:
-        return with_weight(self.spec, self.key, float(self.weights[index]))
+        return self.spec.replace(**{self.key: float(self.weights[index])})
 
 
 def path(
@@ -86,19 +90,19 @@ def path(
     watch: Callable[[int], None] = lambda done: None,
 ) -> RegularisationPath:
     """The path along the weight of a choice: on its grid, or through the weights given."""
-    key = choice.sweep
-    spec, settings = swept(spec, key).read_files(), settings_of(spec)
+    spec = spec.replace(**{choice.sweep: 1.0}).read_files()  # any weight: the penalty is there
     with precision(np.float64):
         sites = ready(spec, tables)
-        empty = empty_model(sites, spec, key, settings)
-        along = grid(sites, spec, choice, empty) if weights is None else weights
-        walked = walk(sites, spec, key, along, empty, settings, watch)
-        traffic = round_bytes(sites.problem, sites.shards, settings)
+        solve_at = along(sites, spec, choice.sweep)
+        empty = solve_at(ENDLESS)
+        given = grid(sites, spec, choice, empty) if weights is None else weights
+        walked = walk(solve_at, given, empty, watch)
+        traffic = round_bytes(sites.problem, sites.shards, settings_of(spec))
     return RegularisationPath(
         spec=spec,
         choice=choice,
         agreement=sites.agreement,
-        weights=np.asarray(along, float),
+        weights=np.asarray(given, float),
         models=[Model.of(spec.loss, sites.agreement, solved.x) for solved in walked],
         loss=np.array([solved.loss for solved in walked]),
         objective=np.array([solved.objective for solved in walked]),
@@ -110,20 +114,10 @@ def path(
     )
 
 
-def swept(spec: Spec, key: str) -> Spec:
-    """The spec with any weight under `key`, so that it is known to be there."""
-    return with_weight(spec, key, 1.0)
-
-
-def with_weight(spec: Spec, key: str, weight: float) -> Spec:
-    return spec.replace(**{key: weight})
-
-
 def ready(spec: Spec, tables: Sequence[Table]) -> ReadySites:
     agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
-    examples = [prepare(table, spec, agreement) for table in tables]
     capacity = padded_size(max(table.rows for table in tables))
-    shards = stacked(examples, np.array(agreement.weights), capacity)
+    shards = stacked(spec, tables, agreement, np.array(agreement.weights), capacity)
     return ReadySites(agreement, problem_of(spec, agreement), shards)
 
 
@@ -138,33 +132,33 @@ def padded_size(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def stacked(examples: Sequence[Any], weights: np.ndarray, capacity: int) -> Shard:
-    """Shards of so many rows each; a site without rows has no weight."""
-    held = next(example for example in examples if example is not None)
-    nothing = tuple(np.zeros_like(part[:1]) for part in held)
-    filled = [nothing if example is None else example for example in examples]
-    return stack(filled, weights, capacity, np.float64)
+def stacked(
+    spec: Spec, tables: Sequence[Table], agreement: Agreement, weights: np.ndarray, capacity: int
+) -> Shard:
+    """Shards of so many rows each; a site without rows gets one of zeros, and has no weight."""
+    examples = [prepare(table, spec, agreement) if table.rows else None for table in tables]
+    nothing = next(tuple(np.zeros_like(a[:1]) for a in held) for held in examples if held)
+    return stack([held or nothing for held in examples], weights, capacity, np.float64)
 
 
-def problem_with(sites: ReadySites, spec: Spec, key: str, weight: float) -> Problem:
-    """The problem with one weight of its penalty set."""
-    agreement = sites.agreement
-    shape = len(agreement.targets), np.array(agreement.unit)
-    g = penalty(with_weight(spec, key, weight), agreement.features, *shape)
-    return replace(sites.problem, g=g)
+def along(sites: ReadySites, spec: Spec, key: str) -> SolveAt:
+    """How to solve with one weight of the penalty set, all else as in the spec."""
+    agreement, settings = sites.agreement, settings_of(spec)
+    shape = agreement.features, len(agreement.targets), np.array(agreement.unit)
 
+    def solve_at(weight: float, before: Solved | None = None) -> Solved:
+        problem = replace(sites.problem, g=penalty(spec.replace(**{key: weight}), *shape))
+        return solve(problem, sites.shards, settings, spec.seed, before and before.run)
 
-def empty_model(sites: ReadySites, spec: Spec, key: str, settings: Settings) -> Solved:
-    """The best model without what `key` penalises."""
-    return solve(problem_with(sites, spec, key, ENDLESS), sites.shards, settings, spec.seed)
+    return solve_at
 
 
 def grid(sites: ReadySites, spec: Spec, choice: Choice, empty: Solved) -> np.ndarray:
     """Weights at equal ratios, down from the smallest that leaves an empty model."""
-    gradient = empty.gradient.params.coef if isinstance(empty.gradient, Tree) else empty.gradient
-    unit = np.array(sites.agreement.unit)
-    by_unit = np.asarray(gradient) / unit[(slice(None),) + (None,) * (gradient.ndim - 1)]
-    most = largest_useful_weight(choice.sweep, spec, sites.agreement.features, by_unit)
+    agreement = sites.agreement
+    unit = repeated(np.array(agreement.unit), len(agreement.targets))
+    by_unit = np.asarray(coef_of(empty.gradient)) / unit
+    most = largest_useful_weight(choice.sweep, spec, agreement.features, by_unit)
     if not most:
         raise InputError(
             f"the model is empty with any {choice.sweep}, even 0; check the target and the other "
@@ -175,19 +169,14 @@ def grid(sites: ReadySites, spec: Spec, choice: Choice, empty: Solved) -> np.nda
 
 
 def walk(
-    sites: ReadySites,
-    spec: Spec,
-    key: str,
+    solve_at: SolveAt,
     weights: Sequence[float] | np.ndarray,
     empty: Solved,
-    settings: Settings,
     watch: Callable[[int], None] = lambda done: None,
 ) -> list[Solved]:
     """One model after the other, each from the one before."""
-    found, last = [], empty
+    found = [empty]
     for done, weight in enumerate(weights, start=1):
-        problem = problem_with(sites, spec, key, float(weight))
-        last = solve(problem, sites.shards, settings, spec.seed, last.run)
-        found.append(last)
+        found.append(solve_at(float(weight), found[-1]))
         watch(done)
-    return found
+    return found[1:]

@@ -31,7 +31,9 @@ def penalty(
     parts = chosen_parts(spec, features, outputs)
     g = sum_of(parts)
     if unit is not None and rescaled(spec):
-        g = sum_of(in_units(parts, repeated(unit, outputs)))
+        change: Any = {key: REGISTRY[key].in_units for key in parts}
+        by = repeated(unit, outputs)
+        g = sum_of({key: change[key](part, by) for key, part in parts.items()})
     return OnLeaves(g, ("coef",)) if spec.intercept else g
 
 
@@ -72,12 +74,6 @@ def rescaled(spec: Spec) -> bool:
     """Whether features get units of their own, in which the penalty's prox must then be known."""
     known = all(option.in_units is not None for option in chosen(spec))
     return spec.precondition and not spec.standardise and known
-
-
-def in_units(parts: Mapping[str, Regulariser], unit: np.ndarray) -> dict[str, Regulariser]:
-    """The same parts as functions of coefficients c / unit, for those that may be `rescaled`."""
-    change: Any = {key: REGISTRY[key].in_units for key in parts}
-    return {key: change[key](g, unit) for key, g in parts.items()}
 
 
 def largest_useful_weight(

@@ -4,7 +4,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from proxfl.train.drivers.adaptive import Solver
 from proxfl.train.drivers.driver import Driver, Record, Settings, Solution, solve
 from proxfl.train.duality import duality_gap
 from proxfl.train.federation import Federation
-from proxfl.train.local import LocalFederation, Traffic
+from proxfl.train.local import LocalFederation, Traffic, total
 from proxfl.train.model import Model
 from proxfl.train.regulariser import on_coefficients
 from proxfl.train.resume import Progress, restore, store
@@ -57,11 +57,8 @@ class Fit:
     duality_gap: float | None
     fingerprints: dict[str, str]
     dropped: dict[str, int]
-    site_losses: dict[str, float]
     traffic: list[tuple[int, int]]  # bytes up and down after each round, all sites
     ledger: dict[str, Traffic]
-    bytes_up: int
-    bytes_down: int
     seconds: float
     deployment: dict[str, Any] | None = None  # what real sites did; none in one process
 
@@ -120,11 +117,8 @@ def run(
         duality_gap=gap,
         fingerprints=job.fingerprints,
         dropped={table.name: table.dropped for table in job.tables},
-        site_losses=solution.site_losses,
         traffic=traffic,
         ledger=dict(federation.ledger),
-        bytes_up=federation.bytes_up,
-        bytes_down=federation.bytes_down,
         seconds=earlier + time.monotonic() - begun,
     )
 
@@ -143,14 +137,7 @@ def gap_of(spec: Spec, driver: Driver, agreement: Agreement, solution: Solution)
 
 
 def settings_of(spec: Spec) -> Settings:
-    return Settings(
-        rounds=spec.rounds,
-        tol=float(spec.tol),
-        local_steps=spec.local_steps,
-        accelerate=spec.accelerate,
-        eta=None if spec.eta is None else float(spec.eta),
-        eta_g=None if spec.eta_g is None else float(spec.eta_g),
-    )
+    return Settings(**{field.name: getattr(spec, field.name) for field in fields(Settings)})
 
 
 def not_converged(spec: Spec, solution: Solution) -> str:
@@ -181,7 +168,7 @@ def drive(
 
     def keep(state, records) -> None:
         nonlocal latest, saved
-        traffic.append((federation.bytes_up, federation.bytes_down))
+        traffic.append(total(federation.ledger))
         watch(records[-1])
         now = time.monotonic()
         latest = Progress(
@@ -192,16 +179,19 @@ def drive(
             ledger=dict(federation.ledger),
             seconds=before.seconds + now - begun,
         )
-        if checkpoint is not None and now - saved > CHECKPOINT_SECONDS:
-            store(checkpoint, latest)
+        if now - saved > CHECKPOINT_SECONDS:
+            save()
             saved = now
+
+    def save() -> None:
+        if checkpoint is not None and latest is not None:
+            store(checkpoint, latest)
 
     try:
         solution = solve(driver, before.state, before.records, keep)
     except KeyboardInterrupt:
-        if checkpoint is not None and latest is not None:
-            store(checkpoint, latest)
+        save()
         raise
-    if checkpoint is not None and latest is not None and not solution.converged:
-        store(checkpoint, latest)  # more rounds may follow
+    if not solution.converged:
+        save()  # more rounds may follow
     return solution, traffic, before.seconds

@@ -12,7 +12,7 @@ from proxfl.points import zeros_like
 from proxfl.pytree import count, positive, pytree
 from proxfl.train.drivers.adaptive import Solver
 from proxfl.train.drivers.driver import Settings, solve
-from proxfl.train.local import LocalFederation
+from proxfl.train.local import LocalFederation, total
 from tests import cases
 from tests.deploy.world import SEED, World, deployed, drive, stand_in
 
@@ -160,7 +160,5 @@ def test_training_over_sites_ends_where_training_over_arrays_ends_with_the_same_
     assert here.converged and len(here.records) == len(there.records)
     assert not all(record.counted for record in here.records)
     np.testing.assert_allclose(here.x, there.x, atol=1e-12)
-    assert (far.ledger.total("up").payload, far.ledger.total("down").payload) == (
-        near.bytes_up,
-        near.bytes_down,
-    )
+    sent = (far.ledger.total("up").payload, far.ledger.total("down").payload)
+    assert sent == total(near.ledger)

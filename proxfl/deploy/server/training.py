@@ -150,11 +150,8 @@ class Training:
             duality_gap=gap,
             fingerprints=fingerprints,
             dropped={site: summary["dropped"] for site, summary in summaries.items()},
-            site_losses=solution.site_losses,
             traffic=list(self.books.traffic),
             ledger=by_kind(ledger),
-            bytes_up=ledger.total("up").payload,
-            bytes_down=ledger.total("down").payload,
             seconds=self.seconds,
             deployment=self.deployment(),
         )
