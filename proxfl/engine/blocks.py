@@ -9,7 +9,7 @@ from jaxtyping import Array, Int
 
 from proxfl.engine.visit import weigh
 from proxfl.points import Point
-from proxfl.problem import Shard
+from proxfl.problem import Problem, Shard
 
 
 class Window(NamedTuple):
@@ -101,3 +101,8 @@ def mean_over_clients(
         return jax.tree.map(jnp.add, total, part)
 
     return in_blocks(add, zero, None, shards.size.shape[0], block)
+
+
+def mean_gradient(problem: Problem, shards: Shard, x: Point, block: int | None = None) -> Point:
+    """The full gradient of the smooth part at x."""
+    return mean_over_clients(lambda shard: problem.objective(shard).full_grad(x), shards, block)

@@ -61,7 +61,7 @@ def bad_batch(problem: Problem, shards: Shard) -> str | None:
 def bad_start(problem: Problem, shards: Shard) -> str | None:
     if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(problem.x0)):
         return "x0 holds values that are not finite; start from finite numbers."
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), shards)
+    one = messages.one_of(shards)
     shape = jax.tree.map(lambda a: (a.shape, a.dtype), jax.eval_shape(lambda x: x, problem.x0))
 
     def gradient(x, shard):

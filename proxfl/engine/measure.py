@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from proxfl.engine.blocks import mean_over_clients
+from proxfl.engine.blocks import mean_gradient, mean_over_clients
 from proxfl.points import Point, Scalar, dot, norm
 from proxfl.problem import Problem, Shard
 from proxfl.pytree import positive, pytree, static
@@ -35,17 +35,12 @@ class Snapshot:
 
     @cached_property
     def gradient(self) -> Point:
-        def one(shard):
-            return self.problem.objective(shard).full_grad(self.x)
-
-        return mean_over_clients(one, self.shards, self.block)
+        return mean_gradient(self.problem, self.shards, self.x, self.block)
 
     @cached_property
     def loss(self) -> Scalar:
-        def one(shard):
-            return self.problem.objective(shard).value(self.x)
-
-        return mean_over_clients(one, self.shards, self.block)
+        value = lambda shard: self.problem.objective(shard).value(self.x)
+        return mean_over_clients(value, self.shards, self.block)
 
     @cached_property
     def corrections(self) -> Point:
@@ -226,8 +221,5 @@ def optimality(
 
 @partial(jax.jit, static_argnames="block")
 def initial_residual(problem, shards, step, block) -> Scalar:
-    def one(shard):
-        return problem.objective(shard).full_grad(problem.x0)
-
-    gradient = mean_over_clients(one, shards, block)
+    gradient = mean_gradient(problem, shards, problem.x0, block)
     return prox_gradient(problem, problem.x0, gradient, step)

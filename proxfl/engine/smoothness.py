@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from proxfl.core import Algorithm
-from proxfl.engine.blocks import mean_over_clients
+from proxfl.engine.blocks import mean_gradient
 from proxfl.losses import Squared, as_loss, scores
 from proxfl.points import Point, Scalar, norm
 from proxfl.problem import Problem, Shard
@@ -76,11 +76,7 @@ def smoothness(
     problem: Problem, shards: Shard, x: Point, key: PRNGKeyArray, block: int | None = None
 ) -> Scalar:
     """The local Lipschitz constant of the mean gradient at x."""
-
-    def grad(x):
-        return mean_over_clients(lambda s: problem.objective(s).full_grad(x), shards, block)
-
-    return largest_curvature(grad, x, key)
+    return largest_curvature(lambda x: mean_gradient(problem, shards, x, block), x, key)
 
 
 def advice(algorithm: Algorithm, problem: Problem, shards: Shard, block: int | None) -> str:
