@@ -19,10 +19,10 @@ from benchmarks.side import machine
 from proxfl.cli.commands.federate import init, join, serve
 from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.federate.watching import follow, supervised
-from proxfl.deploy.ops import launch
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.keys import make_site_keys
 from proxfl.deploy.ops.stopping import stoppable
+from proxfl.deploy.transport.flower import launch
 from proxfl.storage.files import write_text
 from proxfl.train.folder import read
 from proxfl.train.spec import Spec

@@ -9,8 +9,8 @@ import sys
 import time
 
 from proxfl.deploy.ops.home import Home, read_json
-from proxfl.deploy.ops.launch import free_port
 from proxfl.deploy.ops.services import marked
+from proxfl.deploy.transport.flower.launch import free_port
 from proxfl.storage.files import write_text
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES

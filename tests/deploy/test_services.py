@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from proxfl.deploy.ops import launch
 from proxfl.deploy.ops.services import Service, Supervisor, runs
+from proxfl.deploy.transport.flower import launch
 from tests.deploy.processes import until
 
 

@@ -1,1 +1,1 @@
-"""Keys, processes, files and doors: what keeps a deployment running."""
+"""Keys, processes and files: what keeps a deployment running."""

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import psutil
 
-import proxfl
 from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.ops.stopping import pause
 
@@ -28,30 +27,29 @@ START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0  # before a service is started again
 KILL_SECONDS = 10.0  # a killed process is gone at once, unless it hangs in the system
-OFFLINE = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # How often Flower looks for a new run; a look costs its database some milliseconds.
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
-}
+SOURCES = Path(__file__).parents[3]  # the folder that this package is in
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What Flower's commands run in: this installation, a home of its own, nothing from outside."""
-    first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(proxfl.__file__).parent.parent}
+def environment() -> dict[str, str]:
+    """What services run in: this installation before any other."""
+    first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": SOURCES}
     paths = {
         name: os.pathsep.join([str(path), *filter(None, [os.environ.get(name)])])
         for name, path in first.items()
     }
-    return os.environ | OFFLINE | paths | {"FLWR_HOME": str(folder / "flwr")}
+    return os.environ | paths
 
 
 class Service:
-    """A running command, with its output in a file."""
+    """A running command, with its output in a file and `settings` in its environment."""
 
-    def __init__(self, name: str, command: Sequence[str], folder: Path):
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+    ):
         self.name = name
         self.log = folder / f"{name}.log"
         self.mark = f"{name}@{private_folder(folder).resolve()}"
@@ -59,7 +57,7 @@ class Service:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 list(command),
-                env=environment(folder) | {MARK: self.mark},
+                env=environment() | dict(settings or {}) | {MARK: self.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,1 +1,1 @@
-"""What server and sites say to each other, as bytes, and the checks before any of it is used."""
+"""What server and sites say to each other, as bytes, its checks, and the seam it crosses."""

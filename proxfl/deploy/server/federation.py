@@ -18,11 +18,11 @@ import numpy as np
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, method
+from proxfl.deploy.protocol.transport import Transport
 from proxfl.deploy.protocol.trees import pack, rebuild
 from proxfl.deploy.protocol.wire import Frame, Header
 from proxfl.deploy.server.inquiry import Attendance, Diverged, Inquiry, Patience, Request
 from proxfl.deploy.server.ledger import Ledger
-from proxfl.deploy.transport.transport import Transport
 from proxfl.engine.messages import Exchange
 from proxfl.engine.round import draw_cohort
 from proxfl.engine.visit import received, round_key, weigh

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.transport import Arrival, Transport
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header, Transient, step_number
 from proxfl.deploy.server.ledger import Ledger
-from proxfl.deploy.transport.transport import Arrival, Transport
 
 LOOKS_APART = 5  # polls for replies between two looks who is there
 SAME_FAULTS = 3  # a site that fails this often in the same words will go on doing so

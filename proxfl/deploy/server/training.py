@@ -21,6 +21,7 @@ from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.permissions import lock, private_folder
 from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.plan import Plan
+from proxfl.deploy.protocol.transport import Transport
 from proxfl.deploy.server import checkpoint
 from proxfl.deploy.server.checkpoint import Books, books_at
 from proxfl.deploy.server.federation import RemoteFederation
@@ -29,7 +30,6 @@ from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.status import Status, after_round
 from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.site import method_of
-from proxfl.deploy.transport.transport import Transport
 from proxfl.precision import precision
 from proxfl.problem import Shard
 from proxfl.report import training as report

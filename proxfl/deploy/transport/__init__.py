@@ -1,1 +1,1 @@
-"""How messages travel: the seam, Flower behind it, and a network inside one process."""
+"""How messages travel: by Flower, or by a network inside one process."""

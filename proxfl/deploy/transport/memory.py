@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from proxfl.deploy.protocol.transport import Arrival, Sending, Transport
 from proxfl.deploy.site.worker import Worker
-from proxfl.deploy.transport.transport import Arrival, Sending, Transport
 
 
 class Fate(NamedTuple):

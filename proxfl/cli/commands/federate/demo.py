@@ -61,9 +61,9 @@ def write_data(folder: Path, sites: int) -> list[Path]:
 
 def deployed(home: Home, files: list[Path]) -> int:
     """Server, sites and a run; all processes end with it, however it ends."""
-    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.keys import make_site_keys
     from proxfl.deploy.ops.stopping import stoppable
+    from proxfl.deploy.transport.flower import launch
     from proxfl.storage.files import write_text
 
     port = launch.free_port()

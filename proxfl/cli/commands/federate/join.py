@@ -54,13 +54,13 @@ def speaker(folder: Path) -> Callable[[], None]:
 
 def start(home: Home, site: str, data: Path, server: str, secure: bool) -> Any:
     """The process of a site; with TLS its key is made if it has none."""
-    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.keys import make_site_keys
     from proxfl.deploy.ops.permissions import lock, private_folder
+    from proxfl.deploy.transport.flower import launch
 
     folder = private_folder(home.site(site))
     lock(folder, "join.lock")  # until this process ends
-    command = [sys.executable, "-m", "proxfl.deploy.site.process", str(folder)]
+    command = [sys.executable, "-m", "proxfl.deploy.transport.flower.process", str(folder)]
     command += ["--plan", str(home.folder), "--site", site, "--data", str(data), "--server", server]
     if secure:
         if not home.authority.exists():

@@ -17,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops import launch
+    from proxfl.deploy.transport.flower import launch
     from proxfl.train.folder import CHECKPOINT, MODEL
 
     home = Home(args.folder.resolve())

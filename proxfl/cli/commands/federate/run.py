@@ -71,7 +71,8 @@ def carry_out(
     before: Mapping[str, Any] | None = None,
 ) -> int:
     """Submit a run, follow it, and show what it came to; `before` is what it was given earlier."""
-    from proxfl.deploy.ops import launch, stopping
+    from proxfl.deploy.ops import stopping
+    from proxfl.deploy.transport.flower import launch
 
     with stopping.stoppable():
         number = submit(home, options_of(home, out, args, before or {}))
@@ -105,9 +106,9 @@ def options_of(home: Home, out: Path, args: argparse.Namespace, before: Mapping[
 
 
 def submit(home: Home, given: Any) -> str:
-    from proxfl.deploy.ops import launch
     from proxfl.deploy.protocol.plan import read_plan
     from proxfl.deploy.server.training import refuse_quorum
+    from proxfl.deploy.transport.flower import launch
 
     plan = read_plan(home.folder)
     refuse_quorum(given.spec(plan), len(plan.sites), given.quorum)
@@ -120,7 +121,7 @@ def submit(home: Home, given: Any) -> str:
 
 def running(home: Home) -> dict[str, Any]:
     """Where the server is, if it runs."""
-    from proxfl.deploy.ops.launch import healthy
+    from proxfl.deploy.transport.flower.launch import healthy
 
     start = f"start it with proxfl federate serve {shlex.quote(os.path.relpath(home.folder))}"
     found = read_json(home.address, start)

@@ -41,9 +41,9 @@ def main(args: argparse.Namespace) -> int:
 
 def start(home: Home, host: str, port: int, secure: bool) -> Any:
     """SuperLink and gate, and a note where they are."""
-    from proxfl.deploy.ops import launch
     from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.ops.permissions import lock, private_folder
+    from proxfl.deploy.transport.flower import launch
 
     lock(private_folder(home.server), "serve.lock")  # until this process ends
     keys = make_server_keys(home.server_keys) if secure else None
@@ -56,7 +56,7 @@ def start(home: Home, host: str, port: int, secure: bool) -> Any:
 
 def registrar(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
     """What lets in the sites whose keys have come since it was last called."""
-    from proxfl.deploy.ops import launch
+    from proxfl.deploy.transport.flower import launch
 
     known = registered(home)
 

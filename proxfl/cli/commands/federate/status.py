@@ -16,8 +16,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops import launch
     from proxfl.deploy.protocol.plan import read_plan
+    from proxfl.deploy.transport.flower import launch
 
     home = Home(args.folder.resolve())
     plan = read_plan(home.folder)
@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
         kind = "TLS and keys" if found["secure"] else "no TLS and no keys"
         print(f"The server runs, with {kind}; sites come in at {found['sites']}.")
         names = {held["node"]: site for site, held in registered(home).items()}
-        nodes = [(node["node-id"], node["status"]) for node in launch.nodes(home.server)]
+        nodes = launch.nodes(home.server)
         show("", ["site", "is"], [[names.get(node, f"node {node}"), is_] for node, is_ in nodes])
     except InputError as error:
         print(error)

@@ -18,10 +18,10 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.transport import Arrival, Sending, Transport
 from proxfl.deploy.protocol.wire import BadMessage, Header, Transient
 from proxfl.deploy.transport.flower.envelope import flower_bytes, unwrap, wrap
 from proxfl.deploy.transport.flower.private_names import RunNotRunningException, replace, soon
-from proxfl.deploy.transport.transport import Arrival, Sending, Transport
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0  # between two looks for a reply: each costs the SuperLink
 REST = 3.0  # times a look's own duration, so that a busy SuperLink gets to its work

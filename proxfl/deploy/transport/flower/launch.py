@@ -28,6 +28,14 @@ CONNECTION = "proxfl"  # the name of our server in Flower's own configuration
 COMMAND_SECONDS = 120.0
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.2
+OFFLINE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # How often Flower looks for a new run; a look costs its database some milliseconds.
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
+}
 
 
 def serve(folder: Path, host: str, port: int, keys: ServerKeys | None, inner: int) -> Supervisor:
@@ -44,8 +52,13 @@ def serve(folder: Path, host: str, port: int, keys: ServerKeys | None, inner: in
 
 
 def join(folder: Path, command: Sequence[str]) -> Supervisor:
-    """A site's side: `command` must end in `proxfl.deploy.site.process.serve` for this folder."""
+    """A site's side: `command` must end in `serve` of the module `process`, for this folder."""
     return Supervisor({"site": lambda: start_site(folder, command)})
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """What Flower's programs are told: a home of their own, and nothing from outside."""
+    return OFFLINE | {"FLWR_HOME": str(folder / "flwr")}
 
 
 def free_port() -> int:
@@ -66,23 +79,24 @@ def start_superlink(folder: Path, port: int, keys: ServerKeys | None) -> Service
         command += ["--ssl-certfile", str(keys.certificate), "--ssl-keyfile", str(keys.key)]
         command += ["--enable-supernode-auth"]
     ready = lambda: healthy(f"127.0.0.1:{port}", keys and keys.authority)
-    return Service("superlink", command, folder).once(ready, "The SuperLink")
+    return Service("superlink", command, folder, settings(folder)).once(ready, "The SuperLink")
 
 
 def start_gate(folder: Path, host: str, port: int, inner: int, keys: ServerKeys | None) -> Service:
     """Where sites come in: all they need of the SuperLink, and nothing else of it."""
-    command = [sys.executable, "-m", "proxfl.deploy.ops.gate"]
+    command = [sys.executable, "-m", "proxfl.deploy.transport.flower.gate"]
     command += ["--superlink", f"127.0.0.1:{inner}", "--host", host, "--port", str(port)]
     if keys is not None:
         command += ["--authority", str(keys.authority)]
         command += ["--certificate", str(keys.certificate), "--key", str(keys.key)]
     inside = "127.0.0.1" if host == "0.0.0.0" else host
     ready = lambda: healthy(f"{inside}:{port}", keys and keys.authority)
-    return Service("gate", command, folder).once(ready, "The gate")
+    return Service("gate", command, folder, settings(folder)).once(ready, "The gate")
 
 
 def start_site(folder: Path, command: Sequence[str]) -> Service:
-    service, status = Service("site", command, folder), folder / SITE_STATUS
+    service = Service("site", command, folder, settings(folder))
+    status = folder / SITE_STATUS
     ready = lambda: status.exists() and read_json(status, "")["pid"] == service.process.pid
     return service.once(ready, "The site")
 
@@ -119,7 +133,7 @@ def output_of(command: Sequence[str], folder: Path, seconds: float) -> tuple[str
     """What a command prints; it ends with this process's wait for it."""
     deadline = time.monotonic() + seconds
     pipes: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    env = environment(folder)
+    env = environment() | settings(folder)
     with subprocess.Popen(command, env=env, text=True, start_new_session=True, **pipes) as process:
         try:
             while time.monotonic() < deadline:
@@ -139,8 +153,8 @@ def register(folder: Path, public: Path, site: str) -> str:
 
 def submit(folder: Path, app: Path, config: Mapping[str, Any]) -> str:
     """Start a run of the app folder; gives the run's number."""
-    settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
-    report = flwr(folder, "run", str(app), CONNECTION, "--run-config", settings)
+    given = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
+    report = flwr(folder, "run", str(app), CONNECTION, "--run-config", given)
     return str(report["run-id"])
 
 
@@ -148,6 +162,7 @@ def stop_run(folder: Path, run: str) -> None:
     flwr(folder, "stop", run, CONNECTION, seconds=STOP_SECONDS)
 
 
-def nodes(folder: Path) -> list[dict[str, Any]]:
-    """The sites the server knows, by Flower's account: number, status, since when."""
-    return flwr(folder, "supernode", "list", CONNECTION)["nodes"]
+def nodes(folder: Path) -> list[tuple[str, str]]:
+    """The sites the server knows, by Flower's account: number and status."""
+    known = flwr(folder, "supernode", "list", CONNECTION)["nodes"]
+    return [(node["node-id"], node["status"]) for node in known]

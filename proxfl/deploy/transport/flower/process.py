@@ -1,6 +1,6 @@
 """The process of a site: data loaded, code compiled, answering one message at a time.
 
-python -m proxfl.deploy.site.process FOLDER --site NAME --data FILE --server HOST:PORT ...
+python -m proxfl.deploy.transport.flower.process FOLDER --site NAME --data FILE ...
 """
 
 import argparse
@@ -18,6 +18,7 @@ from proxfl.deploy.protocol.plan import read_plan, read_table
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.worker import Worker
+from proxfl.deploy.transport.flower.site import Server, attend
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -26,8 +27,6 @@ STARTING = "It is starting."
 
 def serve(worker: Worker, server: str, authority: Path | None, key: Path | None) -> None:
     """Answer the server's messages out of the worker's folder, until SIGTERM."""
-    from proxfl.deploy.transport.flower.site import Server, attend
-
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Flower raises it to end a process it refuses
