@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import proxfl
+from proxfl import __version__
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_state, method
@@ -87,7 +87,7 @@ class Worker:
             raise BadMessage(f"A site is not asked messages of kind {header.kind}.")
 
     def greet(self, frame: Frame) -> bytes:
-        about = {"site": self.site, "version": proxfl.__version__}
+        about = {"site": self.site, "version": __version__}
         return wire.encode(frame.header._replace(kind=wire.ANSWER, site=self.here), {}, about)
 
     def perform(self, frame: Frame) -> bytes:

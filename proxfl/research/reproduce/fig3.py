@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import proxfl
+from proxfl import __version__
 from proxfl.algorithms.decoupled import Decoupled
 from proxfl.algorithms.fedda import FedDA
 from proxfl.core import Algorithm
@@ -197,7 +197,7 @@ def as_csv(case: Case, result: Result) -> str:
     seen = {name: column.tolist() for name, column in result.history.items()}
     count = len(seen["round"])
     same = {"figure": "fig3", "panel": f"tau={case.tau}", **case._asdict()}
-    made = {"precision": "float32", "version": proxfl.__version__}
+    made = {"precision": "float32", "version": __version__}
     made |= {"device": jax.devices()[0].device_kind}
     columns = {
         **{name: [value] * count for name, value in same.items()},

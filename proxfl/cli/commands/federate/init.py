@@ -85,7 +85,7 @@ def write(
     hosts: Sequence[str] = (),
 ) -> None:
     """The folder of a federation, with the server's keys."""
-    import proxfl
+    from proxfl import __version__
     from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.protocol.plan import Plan
     from proxfl.deploy.server.training import RunOptions
@@ -106,6 +106,6 @@ def write(
     for action, what in SCRIPTS.items():
         write_text(folder / f"{action}.sh", SCRIPT.format(what=what, action=action))
         (folder / f"{action}.sh").chmod(0o755)
-    about = {"count": len(sites), "sites": ", ".join(sites), "version": proxfl.__version__}
+    about = {"count": len(sites), "sites": ", ".join(sites), "version": __version__}
     write_text(folder / "README.md", README.format(name=name, problem=describe(spec), **about))
     plan.write(folder)  # last: a folder that has it is complete

@@ -9,7 +9,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-import proxfl
+from proxfl import __version__
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.keys import public_keys
 from proxfl.deploy.protocol.plan import read_plan
@@ -26,15 +26,14 @@ a SuperLink. Sites take part with `proxfl federate join`.
 
 def write_app(folder: Path, name: str, config: Mapping[str, Any]) -> None:
     """Write the app; a run may override the keys of `config`."""
-    version = proxfl.__version__
     project = {
         "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
         "project": {
             "name": name,
-            "version": version,
+            "version": __version__,
             "description": "A federated experiment of ProxFL.",
             "license": "Apache-2.0",
-            "dependencies": [f"proxfl[flower]=={version}"],
+            "dependencies": [f"proxfl[flower]=={__version__}"],
         },
         "tool": {
             "hatch": {"build": {"targets": {"wheel": {"packages": ["."]}}}},
