@@ -19,6 +19,7 @@ from proxfl.deploy.transport.flower.envelope import unwrap, wrap
 from proxfl.deploy.transport.flower.server import FlowerTransport
 from tests.deploy.grid import LocalGrid, failed, inside_flower, node, through_the_wire
 from tests.deploy.world import PATIENCE, World, deployed, drive
+from tests.test_imports import IMPORTERS
 
 PACKAGE = Path(px.__file__).parent
 QUICK = PATIENCE._replace(poll=0.01, pause=0.0, deadline=60.0)
@@ -31,13 +32,49 @@ def test_flower_still_has_the_names_it_does_not_promise():
         private_names.found("gone", "flwr.app")
 
 
-def test_names_of_flower_are_imported_in_one_folder_and_private_ones_in_one_module():
-    promised = {"flwr.app", "flwr.serverapp", "flwr.clientapp"}
+PROMISED = {"flwr.app", "flwr.serverapp", "flwr.clientapp"}
+
+
+def of_flower(source):
+    """Flower's modules that a source imports, and those that it names in a text or a call."""
+    imports, texts = set(), set()
+    for part in ast.walk(ast.parse(source)):
+        if isinstance(part, ast.Import):
+            imports |= {alias.name for alias in part.names}
+        elif isinstance(part, ast.ImportFrom):
+            imports |= {part.module or ""}
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            texts |= {part.value} if part.value.startswith("flwr.") else set()
+        elif isinstance(part, ast.Call) and ast.unparse(part.func).endswith(IMPORTERS):
+            texts |= {"flwr"} if [ast.unparse(a) for a in part.args[:1]] == ["'flwr'"] else set()
+    return {name for name in imports if name.split(".")[0] == "flwr"}, texts
+
+
+def test_names_of_flower_are_in_one_folder_and_private_ones_in_one_module():
+    ours = PACKAGE / "deploy" / "transport" / "flower"
     for path in PACKAGE.rglob("*.py"):
-        for found in ast.walk(ast.parse(path.read_text())):
-            named = getattr(found, "module", None) or ""
-            if isinstance(found, ast.ImportFrom) and named.split(".")[0] == "flwr":
-                assert path.parent.name == "flower" and named in promised, (path, named)
+        imports, texts = of_flower(path.read_text())
+        assert imports <= (PROMISED if path.parent == ours else set()), path
+        assert not texts or path == ours / "private_names.py", (path, texts)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import flwr",
+        "import flwr.proto.node_pb2",
+        "import flwr.app as a",
+        "from flwr import app",
+        "def f():\n    from flwr.proto import node_pb2",
+        "import importlib\nimportlib.import_module('flwr.proto.node_pb2')",
+        "from importlib import import_module\nimport_module('flwr')",
+        "__import__('flwr')",
+        "name = 'app'\n__import__(f'flwr.{name}')",
+        "command = ['-m', 'flwr.supercore']",
+    ],
+)
+def test_the_guard_of_flowers_names_reads_every_form(source):
+    assert any(of_flower(source)), source
 
 
 def test_what_is_above_the_seam_needs_no_flower():
