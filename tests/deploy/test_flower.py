@@ -2,8 +2,12 @@
 
 import ast
 import importlib
+import ssl
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler as Handler
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +15,19 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 import proxfl as px
+from proxfl.deploy.ops.keys import make_server_keys, make_site_keys
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.transport.flower import envelope, private_names
 from proxfl.deploy.transport.flower.app import write_app
 from proxfl.deploy.transport.flower.envelope import unwrap, wrap
 from proxfl.deploy.transport.flower.server import FlowerTransport
+from proxfl.deploy.transport.flower.site import (
+    NO_SERVER,
+    UNKNOWN_SERVER,
+    Server,
+    attend,
+)
 from tests.deploy.grid import LocalGrid, failed, inside_flower, node, through_the_wire
 from tests.deploy.world import PATIENCE, World, deployed, drive
 from tests.test_imports import IMPORTERS
@@ -170,3 +181,29 @@ def test_an_app_names_components_that_are_there(tmp_path):
         module, name = component.split(":")
         assert hasattr(importlib.import_module(module), name)
     assert app["config"] == {"rounds": 3, "tol": 1e-6, "quick": True, "out": "a b"}
+
+
+def said_of(authority, address, tmp_path):
+    """What a site that trusts an authority says of the server at an address."""
+    stop, heard = threading.Event(), []
+
+    def say(sentence):
+        heard.append(sentence)
+        stop.set()
+
+    key = make_site_keys(tmp_path / "site", "north").private
+    attend(Server(address, authority, key), tmp_path, lambda frame: frame, stop, say)
+    return heard[0]
+
+
+def test_a_site_tells_a_false_certificate_from_a_server_that_is_not_there(tmp_path):
+    keys, false = (make_server_keys(tmp_path / name) for name in ("server", "false"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys.certificate, keys.key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        assert said_of(false.authority, address, tmp_path) == UNKNOWN_SERVER
+        server.shutdown()
+    assert said_of(keys.authority, address, tmp_path) == NO_SERVER

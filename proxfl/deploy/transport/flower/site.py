@@ -6,6 +6,7 @@ for messages is held back by the gate until there is one, so the loop waits insi
 """
 
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -110,7 +111,9 @@ def reason(error: BaseException | None) -> str:
     """Why there is no connection, for the people at the site."""
     if isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500:
         return NOT_LET_IN
-    return UNKNOWN_SERVER if "certificate" in str(error).lower() else NO_SERVER
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__  # httpx wraps what the socket raised
+    return NO_SERVER if error is None else UNKNOWN_SERVER
 
 
 def end_past_life(server: Server, folder: Path) -> None:
