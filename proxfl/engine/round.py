@@ -1,7 +1,8 @@
 """A round: for each of its exchanges, broadcast, ask the clients, let the server step.
 
-Whoever asks clients, near or far, in a compiled program or over a network, does it through
-`one_round`. `simulated_round` is the whole federation as one pure function of one pytree.
+Methods run through `one_round`, whoever asks the clients: a compiled program, or a driver over a
+network. Only the adaptive solver, which decides in a round whether it counts, steps on its own.
+`simulated_round` is the whole federation as one pure function of one pytree.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from proxfl.engine.devices import alongside
 from proxfl.engine.visit import received, round_key, visit, weigh
 from proxfl.points import Scalar
 from proxfl.problem import Problem, Shard
+from proxfl.pytree import pytree, static
 
 # The place in a round that belongs to no exchange: which clients take part is drawn here.
 ROLL_CALL = 2**31 - 1
@@ -39,31 +41,24 @@ def one_round(
     return server, clients, info
 
 
-class CompiledExchange(NamedTuple):
+@pytree
+class CompiledExchange:
     """The server's part of one exchange, for a server whose clients are not in its program."""
 
     algorithm: Algorithm
-    e: int
+    e: int = static(default=0)
 
+    @jax.jit
     def broadcast(self, g: Regulariser, server: Any) -> Any:
-        return broadcast(self.algorithm, g, server, self.e)
+        return self.algorithm.exchanges()[self.e].broadcast(g, server)
 
+    @jax.jit
     def server(self, g: Regulariser, server: Any, received: Received) -> Any:
-        return receive(self.algorithm, g, server, received, self.e)
+        return self.algorithm.exchanges()[self.e].server(g, server, received)
 
 
 def compiled_exchanges(algorithm: Algorithm) -> list[CompiledExchange]:
     return [CompiledExchange(algorithm, e) for e in range(len(algorithm.exchanges()))]
-
-
-@partial(jax.jit, static_argnames="e")
-def broadcast(algorithm: Algorithm, g: Regulariser, server: Any, e: int = 0) -> Any:
-    return algorithm.exchanges()[e].broadcast(g, server)
-
-
-@partial(jax.jit, static_argnames="e")
-def receive(algorithm: Algorithm, g: Regulariser, server: Any, received: Received, e: int) -> Any:
-    return algorithm.exchanges()[e].server(g, server, received)
 
 
 class Run(NamedTuple):

@@ -102,17 +102,18 @@ class RemoteFederation(Federation):
         with precision(experiment.kind):
             shape = experiment.messages[call.exchange]
             settings = settings_of(algorithm, experiment.algorithm)
-            read = lambda frame: (
-                rebuild(frame.payload, shape.up, "The uplink"),
-                rebuild(frame.settings, shape.info, "The metrics"),
-            )
-            about = (self.headers(call), settings, named_arrays(down), wire.UPLINK, read)
+            about = (self.headers(call), settings, named_arrays(down), wire.UPLINK, reader(shape))
             found = self.inquire("round", *about, everyone=algorithm.needs_everyone)
             if any(isinstance(answer, Diverged) for answer in found.values()):
                 found = {site: not_numbers(shape) for site in found}
-            answers = self.combine(found, experiment.seed, call)
-        self.answered = (call.step, answers.sites)
-        return answers
+            sites = tuple(site for site in self.names if site in found)
+            stacked = jax.tree.map(lambda *a: jnp.stack(a), *(found[site] for site in sites))
+            weights = self.weights[[self.names.index(site) for site in sites]]
+            place = (call.round, call.exchange, len(self.names))
+            key = round_key(jax.random.key(experiment.seed), *place)
+            mean, info = received(*weigh(stacked, jnp.asarray(weights)), key)
+        self.answered = (call.step, sites)
+        return Answers(mean, info, sites)
 
     def headers(self, call: Call) -> list[Header]:
         """Those of the questions of a visit, one for each site of its round."""
@@ -161,14 +162,6 @@ class RemoteFederation(Federation):
         common = (self.transport, self.attendance, self.ledger, self.patience)
         return Inquiry(*common, requests, kind, read, everyone).run()
 
-    def combine(self, found: dict[str, Any], seed: int, call: Call) -> Answers:
-        sites = tuple(site for site in self.names if site in found)
-        here = jnp.asarray([self.names.index(site) for site in sites])
-        stacked = jax.tree.map(lambda *a: jnp.stack(a), *(found[site] for site in sites))
-        total, share = weigh(stacked, jnp.asarray(self.weights)[here])
-        key = round_key(jax.random.key(seed), call.round, call.exchange, len(self.names))
-        return Answers(*received(total, share, key), sites)
-
 
 def settings_of(algorithm: Algorithm, agreed: Algorithm) -> dict[str, wire.Value]:
     """The numbers of an algorithm, in the types the sites expect them in."""
@@ -181,6 +174,14 @@ def settings_of(algorithm: Algorithm, agreed: Algorithm) -> dict[str, wire.Value
     return {"method": method(agreed)} | {
         name: value.astype(kinds[name].dtype) for name, value in numbers.items()
     }
+
+
+def reader(shape: Exchange) -> Callable[[Frame], tuple[Any, Any]]:
+    """What makes of a reply the uplink and the metrics in it."""
+    return lambda frame: (
+        rebuild(frame.payload, shape.up, "The uplink"),
+        rebuild(frame.settings, shape.info, "The metrics"),
+    )
 
 
 def not_numbers(shape: Exchange) -> tuple[Any, Any]:

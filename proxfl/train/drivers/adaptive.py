@@ -26,7 +26,7 @@ from proxfl.algorithms.decoupled import Decoupled
 from proxfl.algorithms.wrappers.accelerated import Accelerated
 from proxfl.algorithms.wrappers.reports_loss import ReportsLoss
 from proxfl.core import Regulariser
-from proxfl.engine.round import broadcast
+from proxfl.engine.round import CompiledExchange
 from proxfl.points import Point, Scalar, dot, norm, zeros_like
 from proxfl.problem import Problem
 from proxfl.train.drivers.driver import Driver, Record, Settings
@@ -92,7 +92,8 @@ class Solver(Driver):
         algorithm, g, tau = self.algorithm(state), self.problem.g, self.settings.local_steps
         made, counted = int(state.round), int(state.counted)
         call = Call(step=made + 1, counted=counted, round=made, exchange=0)
-        answers = self.federation.visit(algorithm, call, broadcast(algorithm, g, state.server))
+        down = CompiledExchange(algorithm).broadcast(g, state.server)
+        answers = self.federation.visit(algorithm, call, down)
         after, seen = learn(algorithm, g, state, answers.received, answers.info["loss"], tau)
         if tau > 1 and lost(state, after):
             after = retreat(self.algorithm(after), g, after, self.gradient(after.known.x))
