@@ -47,6 +47,7 @@ pages: $(DEV)
 	$(BIN)/python docs/tools/draw_algorithm.py
 	$(BIN)/python docs/tools/gallery.py
 	$(BIN)/python docs/tools/sample.py
+	$(BIN)/python docs/tools/walk.py
 
 $(BASE): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

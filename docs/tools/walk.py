@@ -2,19 +2,24 @@
 
     python docs/tools/walk.py
 
-A hop is a function of the package that is handed a model-sized vector, or the bytes of a message
-that holds one, between the start of a round and its end. Functions are seen as they are entered, so
-the figure is what the code does; arithmetic on points (prox, points, rings) is no hop.
+A hop is a function of the package one of whose arguments is or holds a model-sized vector, or the
+bytes of a message with one, between the start of a round and its end. Functions are seen as they
+are entered, so the figure is what the code does. No hops are arithmetic on points (prox, points,
+rings), a lambda, which is part of the function it stands in, and what an object holds already when
+a method of it is called.
 """
 
+import inspect
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from matplotlib import rc_context
 
 import proxfl as px
 from proxfl.deploy.protocol.experiment import Experiment
@@ -30,7 +35,7 @@ from proxfl.prox import L1
 from proxfl.train.federation import Call
 
 PACKAGE = Path(px.__file__).parent
-FIGURE = Path(__file__).parent.parent / "figures" / "walk"
+FIGURE = Path(__file__).parent.parent / "figures" / "walk.svg"
 FEATURES, ROWS, SITES = 7, 11, ("north", "south", "west")
 ARITHMETIC = ("prox", "points.py", "pytree.py", "core.py", "algorithms/ring.py")
 ALGORITHM = px.Decoupled(0.1, 1.0, 2)
@@ -40,10 +45,15 @@ Hop = tuple[str, str]  # a file of the package and a function in it
 
 def is_vector(value: Any) -> bool:
     """Whether a value is, or holds, a model-sized vector, or the bytes of a message."""
+    leaves = jax.tree.leaves(value)
+    if len(leaves) != 1 or leaves[0] is not value:
+        return any(map(is_vector, leaves))
+    if is_dataclass(value) and not isinstance(value, type):  # one that JAX does not look into
+        return any(is_vector(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, bytes | memoryview):
         return len(value) >= 8 * FEATURES
-    leaves = [leaf for leaf in jax.tree.leaves(value) if hasattr(leaf, "shape")]
-    return any(leaf.shape[-1:] == (FEATURES,) and ROWS not in leaf.shape for leaf in leaves)
+    shape = () if isinstance(value, jax.ShapeDtypeStruct) else getattr(value, "shape", ())
+    return shape[-1:] == (FEATURES,) and ROWS not in shape
 
 
 def for_shapes(frame: Any) -> bool:
@@ -61,14 +71,15 @@ def walk(work: Callable[[], Any]) -> list[Hop]:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(str(PACKAGE)):
             return
-        hop = str(Path(code.co_filename).relative_to(PACKAGE)), code.co_name
-        if hop in seen or hop[1].startswith("<") or hop[0].startswith(ARITHMETIC):
+        hop = str(Path(code.co_filename).relative_to(PACKAGE)), code.co_qualname
+        if hop in seen or hop[1].endswith(">") or hop[0].startswith(ARITHMETIC):
             return
         if for_shapes(frame):
             return
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given = inspect.getargvalues(frame)
+        names = [*given.args, *filter(None, (given.varargs, given.keywords))]
         problem = ("self", "problem", "cls")  # x0 is in every problem, and goes nowhere
-        if any(is_vector(frame.f_locals.get(name)) for name in names if name not in problem):
+        if any(is_vector(given.locals.get(name)) for name in names if name not in problem):
             seen.append(hop)
 
     sys.setprofile(enter)
@@ -129,8 +140,9 @@ def draw(walks: dict[str, list[Hop]]) -> Any:
         where.plot(places, rows, color="0.8", zorder=1)
         for row, place, (_, name) in zip(rows, places, hops, strict=True):
             where.scatter(place, row, s=14, color=plots.COLOURS[1 + place % 7], zorder=2)
-            where.annotate(name, (place, row), (5, -3), textcoords="offset points", fontsize=7)
-        where.set(title=f"{title}: {len(hops)} hops in {len({f for f, _ in hops})} files")
+            short = name.replace("<locals>.", "")
+            where.annotate(short, (place, row), (5, -3), textcoords="offset points", fontsize=7)
+        where.set(title=heading(title, hops))
         where.set_xticks(range(len(used)), used, rotation=30, ha="right", fontsize=7)
         where.set(xlim=(-0.3, len(used) + 0.4), ylim=(longest - 0.5, -1), yticks=[])
     return figure
@@ -141,13 +153,22 @@ def folder(file: str) -> str:
     return "/".join(parts[:2]) if parts[0] == "deploy" else parts[0]
 
 
-def main() -> None:
+def heading(title: str, hops: list[Hop]) -> str:
+    return f"{title}: {len(hops)} hops in {len({file for file, _ in hops})} files"
+
+
+def walks() -> dict[str, list[Hop]]:
     with precision(np.float64):
-        walks = {"A simulated round": simulated(), "A deployed round": deployed()}
-    for title, hops in walks.items():
-        print(f"{title}: {len(hops)} hops in {len({file for file, _ in hops})} files")
+        return {"A simulated round": simulated(), "A deployed round": deployed()}
+
+
+def main() -> None:
+    found = walks()
+    for title, hops in found.items():
+        print(heading(title, hops))
         print("\n".join(f"  {file:40} {name}" for file, name in hops))
-    plots.save_figures({FIGURE.name: draw(walks)}, FIGURE.parent)
+    with rc_context(plots.STYLE):
+        draw(found).savefig(FIGURE, metadata={"Date": None})
 
 
 if __name__ == "__main__":

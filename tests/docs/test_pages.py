@@ -16,6 +16,13 @@ def test_the_command_line_is_told_as_the_parsers_have_it():
     assert (ROOT / "docs" / "cli.md").read_text() == tool("cli_page").page()
 
 
+def test_the_drawn_walk_has_as_many_hops_as_the_running_code():
+    walk = tool("walk")
+    drawn = walk.FIGURE.read_text()
+    for title, hops in walk.walks().items():
+        assert walk.heading(title, hops) in drawn, "draw it anew: python docs/tools/walk.py"
+
+
 def test_every_module_is_in_the_reference():
     listed = {name for names in tool("reference").parts().values() for name in names}
     assert listed == NAMES - {"proxfl"}
