@@ -22,7 +22,7 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/pytest -q tests/test_imports.py
+	$(BIN)/pytest -q tests/test_imports.py tests/test_owners.py
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

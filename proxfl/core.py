@@ -141,6 +141,14 @@ class Algorithm(abc.ABC, Generic[S, C, D, U]):
     def output(self, g: Regulariser, server: S) -> Point:
         """The model this method reports; every metric is evaluated here."""
 
+    @property
+    def client_noise(self) -> dict[str, Scalar]:
+        """The numbers that set the noise a client adds before anything leaves it; none: no noise.
+
+        A deployed client draws such noise from a secret of its own and lets no server change them.
+        """
+        return {}
+
     def exchanges(self) -> tuple[Any, ...]:
         """The down-client-up-server exchanges that make one round, in order."""
         return (self,)

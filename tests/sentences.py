@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxfl.tables import InputError
+from proxfl.errors import InputError
 
 
 def said(function, *args, **options):

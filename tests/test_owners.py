@@ -10,7 +10,7 @@ from proxfl.train.penalties import REGISTRY as PENALTIES
 PACKAGE = Path(__file__).parent.parent / "proxfl"
 # These speak of one loss or penalty by name because that is what they are about.
 NAMED = ("estimators", "research", "data", "cli/commands/federate/demo.py")
-CLASSES = {kind.__name__ for kind in LOSSES.values()}
+CLASSES = {kind.__name__ for kind in LOSSES.values()} | {"Linear", "Convex", "RowLoss", "SiteLoss"}
 KEYS = {option.key for penalty in PENALTIES.values() for option in penalty.options}
 
 

@@ -12,8 +12,9 @@ HEAD = """# The command line
 Made from the parsers by `python docs/tools/cli_page.py`; `proxfl COMMAND --help` says the same.
 """
 EXITS = """
-Exit codes of all commands: 0 done (for one that trains: converged), 2 bad input and nothing is
-written, 3 not converged and the model says so, 130 interrupted.
+Exit codes of all commands: 0 done (for one that trains: converged), 1 an error of the program, 2
+bad input and nothing is written, 3 not converged (the model, or the state to go on from, is written
+and says so), 130 interrupted.
 """
 Lines = dict[str, list[str]]
 

@@ -56,6 +56,13 @@ class DPSpider(Algorithm[Walk, None, Down, Point]):
     def longest_prox(self):
         return self.step
 
+    @property
+    def client_noise(self):
+        if float(self.noise_multiplier) == 0:
+            return {}
+        clips = {"clip": self.clip, "clip_change": self.clip_change}
+        return clips | {"noise_multiplier": self.noise_multiplier}
+
     def init(self, g, x0):
         return Walk(x0, x0, zeros_like(x0), jnp.zeros((), jnp.int32)), None
 

@@ -1,7 +1,6 @@
 """`proxfl COMMAND ...`.
 
-Exit codes: 0 done (for train: converged), 2 bad input (nothing written), 3 not converged (the model
-is written, and says so), 130 interrupted.
+Exit codes are in `proxfl/errors.py`.
 """
 
 import argparse
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from proxfl import __version__
 from proxfl.cli.shared.arguments import add_commands
+from proxfl.errors import BAD_INPUT, DONE, INTERRUPTED
 
 # Command -> one line of help; proxfl.cli.commands.COMMAND defines arguments(parser) and main(args).
 COMMANDS = {
@@ -44,13 +44,13 @@ def program() -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
-        return module(args.command).main(args) or 0
+        return module(args.command).main(args) or DONE
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except (ValueError, OSError) as error:
         print(f"proxfl {args.command}: {error}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
 
 
 def parser() -> argparse.ArgumentParser:

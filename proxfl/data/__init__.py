@@ -1,7 +1,7 @@
 """Federated data: generators with recipes, and partitions of pooled data."""
 
 from proxfl.data.design import Design as Design
-from proxfl.data.federated import Federation as Federation
+from proxfl.data.federated import FederatedData as FederatedData
 from proxfl.data.partition import by_label as by_label
 from proxfl.data.partition import by_size as by_size
 from proxfl.data.partition import dirichlet as dirichlet

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.data.federated import Federation, curvatures, must
+from proxfl.data.federated import FederatedData, curvatures, must
 from proxfl.data.partition import per_client
 from proxfl.pytree import Rule, count, keep_rules, leaf, non_negative
 
@@ -54,7 +54,7 @@ def federate(
     answer: Callable[[np.random.Generator, np.ndarray], np.ndarray],
     choices: dict[str, Any],
     seed: int,
-) -> Federation:
+) -> FederatedData:
     """Draw the truth, every client's rows, and the answers to their scores A_i w_i."""
     must("strength", choices["strength"], FINITE)
     sizes = per_client(design.rows, design.clients)
@@ -74,7 +74,7 @@ def federate(
         "choices": {"design": shared, **choices, "seed": int(seed)},
         "facts": curvatures(sites),
     }
-    return Federation(sites, w, recipe)
+    return FederatedData(sites, w, recipe)
 
 
 def apart(rng: np.random.Generator, clients: int, shape: tuple[int, ...]) -> np.ndarray:

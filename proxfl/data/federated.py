@@ -12,7 +12,7 @@ Site = tuple[np.ndarray, np.ndarray]  # one client's features, a row per example
 
 
 @dataclasses.dataclass(frozen=True)
-class Federation:
+class FederatedData:
     """One site per client, and a recipe from which anyone can make the same data again.
 
     The recipe is JSON: `generator`, its arguments under `choices`, and under `facts` what was

@@ -24,7 +24,7 @@ import numpy as np
 
 from proxfl.data.federated import (
     AT_LEAST_ONE,
-    Federation,
+    FederatedData,
     Site,
     curvatures,
     demand,
@@ -89,7 +89,7 @@ def synthetic(
     spread: str = "std",
     scaling: Scaling = RAW,
     seed: int,
-) -> Federation:
+) -> FederatedData:
     """Clients with their own features and their own labelling models; there is no common truth.
 
     `labels` is the rule, `argmax` or `sign`. Papers write N(0, alpha): `spread` says whether alpha
@@ -125,7 +125,9 @@ def synthetic(
         "gradient_at_zero": gradient_at_zero(sites),
         "clients_with_one_label": sum(len(np.unique(y)) == 1 for _, y in sites),
     }
-    return Federation(sites, None, {"generator": "synthetic", "choices": choices, "facts": facts})
+    return FederatedData(
+        sites, None, {"generator": "synthetic", "choices": choices, "facts": facts}
+    )
 
 
 def draw(

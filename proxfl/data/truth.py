@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from proxfl.data.design import STANDARD, Design, federate
-from proxfl.data.federated import Federation, between, demand, must
+from proxfl.data.federated import FederatedData, between, demand, must
 from proxfl.pytree import NON_NEGATIVE
 
 
@@ -19,7 +19,7 @@ def lasso(
     strength: float = 1.0,
     noise: float = 0.1,
     seed: int,
-) -> Federation:
+) -> FederatedData:
     """Linear regression on a few features, at random places, of coefficients +- strength."""
     choices = {"nonzeros": int(nonzeros), "strength": float(strength), "noise": float(noise)}
     truth = sparse(design, nonzeros, strength)
@@ -28,7 +28,7 @@ def lasso(
 
 def logistic(
     design: Design = STANDARD, *, nonzeros: int = 5, strength: float = 1.0, seed: int
-) -> Federation:
+) -> FederatedData:
     """Labels -1 and +1, the latter with probability 1 / (1 + exp(-score)); a sparse truth."""
 
     def answer(rng, scores):
@@ -42,7 +42,7 @@ def logistic(
 
 def poisson(
     design: Design = STANDARD, *, nonzeros: int = 5, strength: float = 0.3, seed: int
-) -> Federation:
+) -> FederatedData:
     """Counts of mean exp(score); a sparse truth."""
 
     def answer(rng, scores):
@@ -66,7 +66,7 @@ def group_sparse(
     strength: float = 1.0,
     noise: float = 0.1,
     seed: int,
-) -> Federation:
+) -> FederatedData:
     """Linear regression where consecutive features act in groups, and only a few groups act."""
     groups = design.features // max(group, 1)
     fits = group >= 1 and groups * group == design.features
@@ -90,7 +90,7 @@ def low_rank(
     strength: float = 1.0,
     noise: float = 0.1,
     seed: int,
-) -> Federation:
+) -> FederatedData:
     """Regression on several outputs at once; all singular values of the truth equal strength."""
     least = min(design.features, outputs)
     must("rank", rank, between(1, least, "rows or columns of the truth"))

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from proxfl.core import Algorithm
 from proxfl.engine import messages
-from proxfl.losses import Linear, SiteLoss, as_loss
+from proxfl.losses import as_loss
 from proxfl.problem import Problem, Shard
 from proxfl.problem.sparse import is_sparse
 
@@ -48,7 +48,7 @@ def bad_counts(algorithm: Algorithm, shards: Shard, rounds: int, cohort: int | N
 
 def bad_batch(problem: Problem, shards: Shard) -> str | None:
     smallest = int(shards.size.min())
-    if problem.batch is not None and isinstance(problem.loss, SiteLoss):
+    if problem.batch is not None and as_loss(problem.loss).couples_rows:
         return f"A loss of a site needs all of its rows, got batch={problem.batch}; leave it out."
     if problem.batch is None or 1 <= problem.batch <= smallest:
         return None
@@ -84,7 +84,7 @@ def bad_start(problem: Problem, shards: Shard) -> str | None:
 def bad_padding(problem: Problem, shards: Shard) -> str | None:
     """Sites of unequal size are padded, and a loss that reads the padding is that of other data."""
     unpadded = int(shards.size.min()) == messages.one_of(shards).capacity
-    if isinstance(problem.loss, Linear) or unpadded:
+    if as_loss(problem.loss).ignores_padding or unpadded:
         return None
     smallest = jax.tree.map(lambda a: a[jnp.argmin(shards.size)], shards)
     values = np.asarray(padded_in_other_ways(problem, smallest))

@@ -27,6 +27,10 @@ class Loss(abc.ABC):
     # and whether the loss is known to be convex in them.
     curvature: ClassVar[float]
     convex: ClassVar[bool]
+    # Whether a row's part may depend on other rows, and whether rows of weight zero add exactly
+    # nothing, whatever they hold, because the loss is made so.
+    couples_rows: ClassVar[bool]
+    ignores_padding: ClassVar[bool]
 
     @abc.abstractmethod
     def total(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Scalar: ...
@@ -42,6 +46,8 @@ class Loss(abc.ABC):
 class RowLoss(Loss):
     """One number per row, whatever the other rows are; a site's loss is their weighted sum."""
 
+    couples_rows = False
+
     @abc.abstractmethod
     def __call__(self, x: Point, batch: Any) -> Float[Array, " rows"]: ...
 
@@ -56,6 +62,7 @@ class Autodiff(RowLoss):
     fn: Callable[[Any, Any], Float[Array, " rows"]]
     curvature = math.inf
     convex = False
+    ignores_padding = False  # it may couple rows against its word
 
     def __call__(self, x, batch):
         return self.fn(params_of(x), batch)
@@ -72,6 +79,8 @@ class SiteLoss(Loss):
     fn: Callable[[Any, Any, Float[Array, " rows"]], Scalar]
     curvature = math.inf
     convex = False
+    couples_rows = True
+    ignores_padding = False  # it is told which rows are, and may not heed it
 
     def total(self, x, batch, weights):
         return self.fn(params_of(x), batch, weights)

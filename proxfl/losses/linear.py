@@ -56,6 +56,7 @@ class Linear(RowLoss):
     name: ClassVar[str]
     formula: ClassVar[str]  # of one row, with its settings in braces
     target: ClassVar[Target]
+    ignores_padding = True
     facts: ClassVar[tuple[str, ...]] = ("name", "formula", "curvature", "convex", "target")
 
     @abc.abstractmethod

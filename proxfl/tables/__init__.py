@@ -1,6 +1,5 @@
 """Data files of sites, read into tables: CSV, Parquet, NPZ and LIBSVM, one file per site."""
 
-from proxfl.errors import InputError as InputError
 from proxfl.tables.sites import Table as Table
 from proxfl.tables.sites import read_features as read_features
 from proxfl.tables.sites import read_site as read_site

@@ -18,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Regulariser
+from proxfl.errors import InputError
 from proxfl.losses import Coefficients
 from proxfl.losses.targets import Label
 from proxfl.points import Point, Tree
 from proxfl.problem import Problem, client_weights
-from proxfl.tables import InputError, Table
+from proxfl.tables import Table
 from proxfl.train.penalties import chosen
 from proxfl.train.regulariser import penalty, rescaled
 from proxfl.train.spec import Spec, loss_of

@@ -1,6 +1,6 @@
 """The sites of one experiment, near or far, as a training run may use them.
 
-A driver such as `fit` talks to this interface only, so the same run goes over a list of arrays in
+A driver talks to this interface only, so the same run goes over a list of arrays in
 one process or over real sites in a Flower deployment. Every method is one exchange with the sites;
 what leaves a site is what its reply holds, and never a row of its data.
 """

@@ -23,8 +23,8 @@ import numpy as np
 import safetensors.numpy
 
 from proxfl import __version__
+from proxfl.errors import InputError
 from proxfl.storage.files import whole, write_text
-from proxfl.tables import InputError
 from proxfl.train.local import total
 from proxfl.train.model import Model
 from proxfl.train.saved import Saved

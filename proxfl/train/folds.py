@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from proxfl.errors import InputError
 from proxfl.losses import coef_of, scores
 from proxfl.points import Point
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
-from proxfl.tables import InputError, Table
+from proxfl.tables import Table
 from proxfl.train.agreement import agree, problem_of, summarise
 from proxfl.train.choice import Choice
 from proxfl.train.path import (

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from proxfl.errors import InputError
 from proxfl.losses import coef_of
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, stack
-from proxfl.tables import InputError, Table
+from proxfl.tables import Table
 from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.compiled import Solved, round_bytes, solve

@@ -14,7 +14,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, shards_of
 from proxfl.tables import Table, read_sites
 from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
-from proxfl.train.drivers import fixed as plain
+from proxfl.train.drivers import fixed
 from proxfl.train.drivers.adaptive import Solver
 from proxfl.train.drivers.driver import Driver, Record, Settings, Solution, solve
 from proxfl.train.duality import duality_gap
@@ -125,10 +125,10 @@ def run(
 
 def driver_of(spec: Spec, federation: Federation, problem: Problem, agreement: Agreement) -> Driver:
     settings, weights = settings_of(spec), np.array(agreement.weights)
-    if not plain.applies(spec):
+    if not fixed.applies(spec):
         return Solver(federation, problem, weights, settings)
-    plain.refuse_nonsense(spec, problem, agreement.rows)
-    return plain.Plain(federation, problem, weights, settings, spec.algorithm)
+    fixed.refuse_nonsense(spec, problem, agreement.rows)
+    return fixed.FixedSteps(federation, problem, weights, settings, spec.algorithm)
 
 
 def gap_of(spec: Spec, driver: Driver, agreement: Agreement, solution: Solution) -> float | None:

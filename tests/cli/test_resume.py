@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
+from proxfl.storage.checkpoint import load_about
 from proxfl.train.local import LocalFederation
 from tests.cli import world
 from tests.cli.world import proxfl
@@ -17,7 +17,7 @@ from tests.cli.world import proxfl
 # The command line, with checkpoints more often than people need them, and without figures.
 PROGRAM = """
 import sys
-from proxfl.fit import train
+from proxfl.train import train
 from proxfl.report import page
 train.CHECKPOINT_SECONDS = 0.1
 page.inline = lambda figure: "data:,"
@@ -124,8 +124,7 @@ def begin(*args, cache):
 
 
 def rounds_in(checkpoint):
-    with np.load(checkpoint) as held:
-        return len(held["['records']['round']"])
+    return len(load_about(checkpoint)["records"])
 
 
 def stop(process, number, checkpoint, after):

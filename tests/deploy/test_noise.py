@@ -10,7 +10,7 @@ from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import Header
 from proxfl.deploy.server.federation import settings_of
 from proxfl.deploy.server.inquiry import TooFewSites
-from proxfl.deploy.site.noise import BYTES, FILE, noisy_parts
+from proxfl.deploy.site.noise import BYTES, FILE
 from tests import cases
 from tests.deploy.world import SEED, World, deployed
 
@@ -91,7 +91,7 @@ def test_without_noise_at_the_client_the_key_is_the_simulators(tmp_path):
         px.Private(px.Decoupled(0.05, 1.5, 2), 1.0, noise, at=at)
         for at, noise in (("client", 0.0), ("server", 0.5))
     )
-    assert not noisy_parts(silent) and not noisy_parts(server_side)
+    assert not silent.client_noise and not server_side.client_noise
     world = World(tmp_path, server_side)
     server, _ = deployed(world, 3)
     wanted = px.simulate(server_side, world.problem, world.shards, rounds=3, seed=SEED, observe={})

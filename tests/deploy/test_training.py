@@ -12,8 +12,8 @@ from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.status import rounds_left
 from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.site import Site
+from proxfl.errors import InputError
 from proxfl.report import page
-from proxfl.tables import InputError
 from proxfl.train.drivers.driver import Record, Settings
 from proxfl.train.spec import Spec
 from tests.deploy.field import NAMES, Field

@@ -38,10 +38,12 @@ def test_the_gallery_shows_the_example_as_it_is(path):
     assert (gallery.GALLERY / f"{told['name']}.png").exists()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md"],  # which names what is no more
+    ids=lambda page: page.stem,
+)
 def test_files_and_modules_that_a_page_names_are_there(page):
-    if page.name == "CHANGELOG.md":  # which names what is no more
-        return
     text = page.read_text()
     lost = [name for name in PATH.findall(text) if not (ROOT / name).exists()]
     lost += [name for name in DOTTED.findall(text) if not resolves(name)]

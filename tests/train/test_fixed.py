@@ -10,7 +10,7 @@ from proxfl.losses import Squared
 from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1
 from proxfl.train.drivers.driver import Settings, solve
-from proxfl.train.drivers.fixed import Plain, fields, method, step_of
+from proxfl.train.drivers.fixed import FixedSteps, fields, method, step_of
 from proxfl.train.local import LocalFederation
 
 D, ROUNDS = 5, 7
@@ -23,7 +23,7 @@ def plain(name, batch=None, cohort=None, **options):
     problem = Problem(L1(0.05), jnp.zeros(D), Squared(), batch)
     federation = LocalFederation(problem, shards, seed=3, cohort=cohort)
     settings = Settings(rounds=ROUNDS, tol=1e-300, **options)
-    return Plain(federation, problem, np.asarray(shards.weight), settings, name), shards
+    return FixedSteps(federation, problem, np.asarray(shards.weight), settings, name), shards
 
 
 CASES = [(name, None, None) for name in ("mime", "feddr", "proximal-gradient")]

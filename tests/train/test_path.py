@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from proxfl.errors import InputError
 from proxfl.report.path_figures import entered, figures
-from proxfl.tables import InputError, Table
+from proxfl.tables import Table
 from proxfl.train import folds
 from proxfl.train.choice import Choice
 from proxfl.train.folds import cross_validate, deal

@@ -55,7 +55,7 @@ CASES = {
 }
 
 # One of each penalty also as `proxfl train` solves for it, which compiles more; that the two take
-# the same rounds is a law of tests/test_solver.py.
+# the same rounds is a law of tests/train/test_adaptive.py.
 TRAINED = {"breast group", "diabetes l1", "diabetes non-negative", "wine softmax l1"}
 
 

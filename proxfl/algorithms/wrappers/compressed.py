@@ -5,11 +5,11 @@
 so that nothing is lost, only late. The server averages the messages written out.
 
 Around Algorithm 1 this is the idea of FedCEF. Whether the limit is exact depends on the uplink
-(measured in tests/test_wrappers.py). Where it fades as the method converges, so does what is owed,
-and the limit is exact: `DecoupledPartial`, with which this is EF21 (Richtarik et al. 2021) around
-Algorithm 1, FedDR, FedADMM and FedSplit, whose clients send changes. The uplink of `Decoupled`,
-ProxSkip or Mime is a gradient, which does not fade where clients differ: they stop at a distance
-of the order of eta from the solution. Two vectors of one message share the k coordinates or the
+(measured in tests/algorithms/test_wrappers.py). Where it fades as the method converges, so does
+what is owed, and the limit is exact: `DecoupledPartial`, with which this is EF21 (Richtarik et al.
+2021) around Algorithm 1, FedDR, FedADMM and FedSplit, whose clients send changes. The uplink of
+`Decoupled`, ProxSkip or Mime is a gradient, which does not fade where clients differ: they stop at
+a distance of the order of eta from the solution. Two vectors of one message share the k coordinates or the
 unit, which has made Scaffold diverge under strong compression.
 
 To combine it with privacy, compress what is private already: Compressed(Private(...)), with the

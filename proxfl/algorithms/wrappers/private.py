@@ -11,7 +11,7 @@ Metrics of the inner method are withheld: they are computed from the data and ca
 Noise hides a message only from those who cannot redraw it: a deployed client must make its key from
 a secret of its own, not from a seed that the server knows.
 
-What clipping and noise do to a method's memory (checked in tests/test_wrappers.py):
+What clipping and noise do to a method's memory (checked in tests/algorithms/test_wrappers.py):
 
 * Clients keep what they computed, not what was sent. In Algorithm 1 (`Decoupled`) the correction
   c_i = mean(sent) - computed_i then averages not to zero but to that round's noise and clipped
@@ -58,6 +58,12 @@ class Private(Wrapper):
     noise_multiplier: Scalar = non_negative()
     at: str = choice("server", default="client")
     largest_share: Scalar = fraction(default=1.0)
+
+    @property
+    def client_noise(self):
+        own = {"clip": self.clip, "noise_multiplier": self.noise_multiplier}
+        here = self.at == "client" and float(self.noise_multiplier) > 0
+        return self.inner.client_noise | (own if here else {})
 
     def exchanges(self):
         rest = (self.clip, self.noise_multiplier, self.at, self.largest_share)

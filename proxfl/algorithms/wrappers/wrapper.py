@@ -19,6 +19,10 @@ class Wrapper(Algorithm[Any, Any, Any, Any]):
     def longest_prox(self) -> Scalar:
         return self.inner.longest_prox
 
+    @property
+    def client_noise(self) -> dict[str, Scalar]:
+        return self.inner.client_noise
+
     def init(self, g, x0):
         return self.inner.init(g, x0)
 

@@ -11,7 +11,8 @@ from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import refuse_full, unused
 from proxfl.console.progress import progress
 from proxfl.console.table import show as table
-from proxfl.tables import InputError, read_sites
+from proxfl.errors import DONE, NOT_CONVERGED, InputError
+from proxfl.tables import read_sites
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.fixed import applies
 from proxfl.train.folder import read
@@ -60,9 +61,9 @@ def main(args: argparse.Namespace) -> int:
     else:
         show(found, where)
     if found.fit.solution.converged:
-        return 0
+        return DONE
     print("The certificate of the chosen model is not met; allow more --rounds.", file=sys.stderr)
-    return 3
+    return NOT_CONVERGED
 
 
 def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:

@@ -6,7 +6,7 @@ import io
 import sys
 from pathlib import Path
 
-from proxfl.tables import InputError
+from proxfl.errors import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from proxfl.cli.shared.arguments import refuse_full, unused
 from proxfl.console import sinks
 from proxfl.console.progress import progress
 from proxfl.deploy.ops.stopping import in_main_thread
-from proxfl.tables import InputError
+from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED, InputError
 from proxfl.train import folder as results
 from proxfl.train import train as fitting
 from proxfl.train.spec import Spec
@@ -56,7 +56,7 @@ class Errand(NamedTuple):
 def main(args: argparse.Namespace) -> int:
     errand = fresh(args) if args.resume is None else resumed(args)
     if not errand.finished and not carry_out(errand, args.tensorboard, args.mlflow):
-        return 130
+        return INTERRUPTED
     return conclude(errand.folder, args.json, resumption(errand.folder))
 
 
@@ -71,10 +71,10 @@ def conclude(folder: Path, json: bool, resumption: str) -> int:
     else:
         summary(told, folder)
     if told.model["certificate"]["converged"]:
-        return 0
+        return DONE
     more = f"{resumption} --rounds {2 * told.spec.rounds}"
     print(f"The certificate is not met; for more rounds: {more}", file=sys.stderr)
-    return 3
+    return NOT_CONVERGED
 
 
 def resumption(folder: Path) -> str:

@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from proxfl.errors import InputError
 from proxfl.storage.files import write_text
-from proxfl.tables import InputError
 
 SITE_STATUS = "status.json"  # in a site's folder: how it stands with the server
 

@@ -22,8 +22,9 @@ from typing import Any
 
 import tomli_w
 
+from proxfl.errors import InputError
 from proxfl.storage.files import write_text
-from proxfl.tables import InputError, Table, read_site
+from proxfl.tables import Table, read_site
 from proxfl.train.spec import Spec
 
 FILE = "federation.toml"

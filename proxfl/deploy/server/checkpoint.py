@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from proxfl.deploy.protocol.wire import NEVER
 from proxfl.deploy.server.ledger import Ledger, read_ledger
+from proxfl.errors import InputError
 from proxfl.storage.checkpoint import load, load_about, save
-from proxfl.tables import InputError
 from proxfl.train.drivers.driver import Driver, Record
 
 

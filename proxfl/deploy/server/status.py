@@ -10,11 +10,11 @@ import numpy as np
 
 from proxfl.deploy.ops.home import write_json
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.errors import BAD_INPUT, FAILED, NOT_CONVERGED
 from proxfl.train.drivers.driver import Record, Settings
 
 BEAT_SECONDS = 2.0
 MEETING, TRAINING, FINISHED, STOPPED = "meeting", "training", "finished", "stopped"
-BAD_INPUT, NOT_CONVERGED, FAILED = 2, 3, 1  # exit codes of a command that waits for the run
 WINDOW = 20  # rounds from which the speed is taken
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.tables import InputError
+from proxfl.errors import InputError
 from proxfl.tables.formats import quoted
 
 BY_COLUMN = ("count", "mean", "squares")

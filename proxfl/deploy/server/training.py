@@ -30,10 +30,10 @@ from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.status import Status, after_round
 from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.site import method_of
+from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.problem import Shard
 from proxfl.report import training as report
-from proxfl.tables import InputError
 from proxfl.train import folder as results
 from proxfl.train.agreement import Agreement, agree, problem_of
 from proxfl.train.drivers.driver import Driver, Record, Solution, solve

@@ -10,10 +10,8 @@ questions about one round would carry the same noise, and their difference none.
 The generator is JAX's: its keys have 64 bits, and it is made for simulation, not for cryptography.
 """
 
-import dataclasses
 import hashlib
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,37 +27,18 @@ from proxfl.storage.checkpoint import named_arrays
 
 FILE = "noise.secret"
 BYTES = 32
-FIXED = ("noise_multiplier", "clip", "clip_change")  # numbers that privacy depends on
-
-
-def parts(algorithm: Any) -> Iterator[Any]:
-    """A method and those it wraps."""
-    yield algorithm
-    for field in dataclasses.fields(algorithm):
-        inner = getattr(algorithm, field.name)
-        if isinstance(inner, Algorithm):
-            yield from parts(inner)
-
-
-def noisy_parts(algorithm: Algorithm) -> list[Any]:
-    """Those with a `noise_multiplier` above zero, unless the server is to add the noise."""
-    here = lambda part: getattr(part, "at", "client") == "client"
-    noise = lambda part: float(getattr(part, "noise_multiplier", 0.0))
-    return [part for part in parts(algorithm) if here(part) and noise(part) > 0]
 
 
 def keep_noise(given: Algorithm, own: Algorithm) -> None:
     """Refuse a server's numbers that would change the noise a site is set up with."""
-    for theirs, ours in zip(parts(given), parts(own), strict=True):
-        if not noisy_parts(ours):
-            continue
-        for name in FIXED:
-            asked, held = (float(getattr(part, name, 0.0)) for part in (theirs, ours))
-            if asked != held:
-                raise BadMessage(
-                    f"The server asks for {name} = {asked:g} where this site is set up with "
-                    f"{held:g}; what protects a site is not the server's to change."
-                )
+    theirs = given.client_noise
+    for name, held in own.client_noise.items():
+        asked = float(theirs.get(name, 0.0))
+        if asked != float(held):
+            raise BadMessage(
+                f"The server asks for {name} = {asked:g} where this site is set up with "
+                f"{float(held):g}; what protects a site is not the server's to change."
+            )
 
 
 def secret(folder: Path) -> bytes:

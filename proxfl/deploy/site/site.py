@@ -18,13 +18,14 @@ from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.plan import Plan
 from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.worker import Worker
+from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.problem import shards_of
 from proxfl.storage.files import write_text
-from proxfl.tables import InputError, Table
+from proxfl.tables import Table
 from proxfl.tables.sites import arranged
 from proxfl.train.agreement import Agreement, prepare, problem_of, summarise
-from proxfl.train.drivers import fixed as plain
+from proxfl.train.drivers import fixed
 from proxfl.train.drivers.adaptive import algorithm_for
 from proxfl.train.spec import Spec
 from proxfl.train.train import settings_of
@@ -37,8 +38,8 @@ AGREEMENT = "agreement.json"
 def method_of(spec: Spec) -> Algorithm:
     """The method a spec asks for; its steps are the server's to choose, round by round."""
     settings = settings_of(spec)
-    if plain.applies(spec):
-        return plain.method(spec.algorithm, settings, 1.0, 1.0)
+    if fixed.applies(spec):
+        return fixed.method(spec.algorithm, settings, 1.0, 1.0)
     return algorithm_for(settings, 1.0, 1.0)
 
 

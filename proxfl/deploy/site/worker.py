@@ -15,7 +15,7 @@ from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_state, method
 from proxfl.deploy.protocol.trees import finite, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
-from proxfl.deploy.site.noise import keep_noise, noisy_parts, secret_key
+from proxfl.deploy.site.noise import keep_noise, secret_key
 from proxfl.deploy.site.store import Store
 from proxfl.engine.visit import round_key, visit
 from proxfl.precision import precision
@@ -98,7 +98,7 @@ class Worker:
             answer, _ = pack(self.setup[name](dict(frame.payload)))
         elif name in self.tasks:
             experiment = self.load()
-            if noisy_parts(experiment.algorithm):
+            if experiment.algorithm.client_noise:
                 raise BadMessage(
                     f"Site {self.site} adds noise to what it tells, and the task {name!r} has none."
                 )
@@ -117,7 +117,7 @@ class Worker:
             shapes = experiment.messages
             if header.exchange >= len(shapes):
                 raise BadMessage(f"The method has no exchange number {header.exchange}.")
-            if noisy_parts(experiment.algorithm) and shapes[header.exchange].info:
+            if experiment.algorithm.client_noise and shapes[header.exchange].info:
                 raise BadMessage("The method's metrics carry no noise; leave them out.")
             algorithm = settled(frame.settings, experiment.algorithm)
             down = rebuild(frame.payload, shapes[header.exchange].down, "The message down")
@@ -129,7 +129,7 @@ class Worker:
                 return before
             state = store.recall(header, first_state(algorithm, experiment.problem))
             place = (header.round, header.exchange, self.here)
-            if noisy_parts(experiment.algorithm):  # noise that the server could draw is none
+            if experiment.algorithm.client_noise:  # noise that the server could draw is none
                 key = secret_key(self.folder, place, (algorithm, state, down))
             else:
                 key = round_key(jax.random.key(experiment.seed), *place)

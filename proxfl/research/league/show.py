@@ -61,7 +61,7 @@ def save(entries: Sequence[Entry], name: str, out: Path, about: dict[str, Any]) 
 
 
 def is_saved(name: str, out: Path, about: dict[str, Any]) -> bool:
-    """Whether these very runs are there; data of other settings are refused, not shown as these."""
+    """Whether runs of these settings are saved there; raises if those of other settings are."""
     path = out / name / ABOUT
     if not path.exists():
         return False

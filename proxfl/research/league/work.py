@@ -1,12 +1,11 @@
 """What one round costs a client: gradients, proxes, vectors; counted, not declared."""
 
-import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 
-from proxfl.core import Algorithm, Objective, Received, expand
+from proxfl.core import Algorithm, Objective, Received, Regulariser, expand
 from proxfl.engine.messages import round_bytes
 from proxfl.engine.round import one_round
 from proxfl.points import dtype, size
@@ -32,13 +31,31 @@ class Counted:
         return self.function(*args)
 
 
+class WithProx(Regulariser):
+    """A regulariser whose prox is another function."""
+
+    def __init__(self, g: Regulariser, prox: Callable[..., Any]):
+        self.g, self.counted = g, prox
+
+    def prox(self, x, step):
+        return self.counted(x, step)
+
+    def value(self, x):
+        return self.g.value(x)
+
+    def distance(self, x, grad):
+        return self.g.distance(x, grad)
+
+    def bound(self, x):
+        return self.g.bound(x)
+
+
 def work(algorithm: Algorithm, problem: Problem, shards: Shard) -> Work:
     """Run one round of one client without compiling, counting what it asks for."""
     f = problem.objective(jax.tree.map(lambda a: a[0], shards))
     grad, full_grad, prox = Counted(f.grad), Counted(f.full_grad), Counted(problem.g.prox)
     watched = Objective(grad, full_grad, f.value)
-    g = copy.copy(problem.g)
-    object.__setattr__(g, "prox", prox)  # on a copy, since regularisers are frozen
+    g = WithProx(problem.g, prox)
     server, state = algorithm.init(problem.g, problem.x0)
 
     def ask(state, down, e):

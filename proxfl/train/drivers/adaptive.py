@@ -142,7 +142,8 @@ def carried_over(g: Regulariser, settings: Settings, state: State) -> State:
 def lost(before: State, after: State):
     """Whether a round of several local steps failed in a way that calls for the full gradient.
 
-    The first failure may only have undone the mixing; by the third, the gradient is exact.
+    The first failure may only have undone the mixing; after the second the gradient that was asked
+    for is known, so a third needs no other.
     """
     return (after.eta < before.eta) & (after.round - before.counted <= 2)
 

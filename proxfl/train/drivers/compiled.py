@@ -68,7 +68,7 @@ def solve(
 
     Optimality is relative to the gradient's norm at the start, on a warm run at the first start.
     """
-    # What programs do not depend on is the same for all, so that they share them.
+    # Numbers that a program is not made from are set alike, so that all weights share one program.
     usual, tol = replace(settings, rounds=1, tol=1.0), settings.tol
     run, key, records = before, jax.random.key(seed), []
     if run is None:
@@ -104,8 +104,10 @@ def first_run(problem: Problem, shards: Shard, settings: Settings):
 def take_rounds(
     problem: Problem, shards: Shard, run: Standing, anew, tol, most, key, settings: Settings
 ) -> tuple[Standing, Record, tuple[Any, Any, Any, Point]]:
-    """Rounds until one meets the tolerance, at most `most`: the run then, what each of them showed,
-    in the first rows of columns, and the certificate.
+    """Rounds until one meets the tolerance, at most `most`.
+
+    Gives the run then; a record whose fields are columns, one row for each round taken; and the
+    certificate.
     """
     g, tau, first = problem.g, settings.local_steps, run.state.round
     algorithm_of = lambda state: algorithm_for(settings, state.eta, state.eta_g)

@@ -16,10 +16,10 @@ import numpy as np
 from proxfl.algorithms import REGISTRY
 from proxfl.core import Algorithm, Received
 from proxfl.engine.round import compiled_exchanges, one_round
+from proxfl.errors import InputError
 from proxfl.points import Point, Scalar, norm
 from proxfl.problem import Problem
 from proxfl.prox import OnLeaves, Zero
-from proxfl.tables import InputError
 from proxfl.train.drivers.driver import Driver, Record, Settings
 from proxfl.train.federation import Call
 from proxfl.train.spec import Spec
@@ -43,7 +43,7 @@ def applies(spec: Spec) -> bool:
 
 
 @dataclasses.dataclass
-class Plain(Driver):
+class FixedSteps(Driver):
     """A method as it is published, with the steps given or safe ones."""
 
     name: str = "decoupled"

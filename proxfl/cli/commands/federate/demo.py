@@ -12,7 +12,7 @@ from proxfl.cli.commands.federate.watching import supervised
 from proxfl.cli.shared.arguments import refuse_full
 from proxfl.console.table import show
 from proxfl.deploy.ops.home import Home
-from proxfl.tables import InputError
+from proxfl.errors import DONE, FAILED, InputError
 from proxfl.train.spec import Spec
 
 FEATURES, SEED = 12, 1
@@ -108,4 +108,4 @@ def compare(results: Path, files: list[Path]) -> int:
     equal = away <= EQUAL * np.abs(here.model.coef).max()
     print(f"Largest difference between coefficients: {away:.2g}.")
     print("The models are the same." if equal else "The models differ.")
-    return 0 if equal else 3
+    return DONE if equal else FAILED

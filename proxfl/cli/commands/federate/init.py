@@ -91,12 +91,12 @@ def write(
     from proxfl.deploy.server.training import RunOptions
     from proxfl.deploy.transport.flower.app import write_app
     from proxfl.storage.files import write_text
-    from proxfl.train.drivers import fixed as plain
+    from proxfl.train.drivers import fixed
 
     spec = spec.read_files().replace(sites=(), out=None)
     plan = Plan(name, tuple(sites), spec, tuple(features))
-    if plain.applies(spec):
-        plain.refuse_method(spec)
+    if fixed.applies(spec):
+        fixed.refuse_method(spec)
     home = Home(folder)
     home.public_keys.mkdir(parents=True)
     keys = make_server_keys(home.server_keys, hosts)

@@ -9,7 +9,7 @@ from typing import Any
 from proxfl.cli.commands.federate.keys import known
 from proxfl.cli.commands.federate.watching import until_stopped
 from proxfl.deploy.ops.home import SITE_STATUS, Home, read_json
-from proxfl.tables import InputError
+from proxfl.errors import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

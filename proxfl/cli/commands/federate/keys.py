@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from proxfl.deploy.ops.home import Home
-from proxfl.tables import InputError
+from proxfl.errors import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

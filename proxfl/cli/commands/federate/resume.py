@@ -8,7 +8,7 @@ from pathlib import Path
 from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.train import conclude
 from proxfl.deploy.ops.home import Home
-from proxfl.tables import InputError
+from proxfl.errors import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

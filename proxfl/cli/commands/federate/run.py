@@ -14,10 +14,11 @@ from proxfl.cli.commands.train import conclude
 from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import refuse_full
 from proxfl.deploy.ops.home import Home, read_json
-from proxfl.tables import InputError
+from proxfl.deploy.protocol.plan import LOOSE
+from proxfl.errors import INTERRUPTED, InputError
+from proxfl.train.folder import CHECKPOINT
 from proxfl.train.spec import Spec
 
-LOOSE = ("rounds", "tol")
 PATIENCE = {
     "quorum": (int, "go on with this many sites (default: all)"),
     "wait": (float, "seconds for the others, once a quorum is there (default: 120)"),
@@ -84,11 +85,11 @@ def carry_out(
             with contextlib.suppress(RuntimeError, stopping.Stopped):
                 launch.stop_run(home.server, number)
             print(f"Interrupted; go on with: {resumption(home)}", file=sys.stderr)
-            return 130
+            return INTERRUPTED
     if ended["state"] == "finished":
         return conclude(out, args.json, resumption(home))
     print(f"proxfl federate: {ended['reason']}", file=sys.stderr)
-    if (out / "checkpoint.npz").exists():
+    if (out / CHECKPOINT).exists():
         print(f"Go on with: {resumption(home)}", file=sys.stderr)
     return ended["code"]
 

@@ -8,7 +8,7 @@ from proxfl.cli.commands.federate.serve import registered
 from proxfl.cli.commands.federate.watching import last_status, sentence
 from proxfl.console.table import show
 from proxfl.deploy.ops.home import Home
-from proxfl.tables import InputError
+from proxfl.errors import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from proxfl.console.words import size
 from proxfl.deploy.ops.home import Home, read_json
+from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED
 
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 10.0  # a log is not a terminal
@@ -39,11 +40,11 @@ def until_stopped(start: Callable[[], Any], begun: str, meanwhile: Callable[[], 
     from proxfl.deploy.ops.stopping import Stopped, pause, stoppable
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
-    supervisors, code = [], 130  # until they run
+    supervisors, code = [], INTERRUPTED  # until they run
     with stoppable(), contextlib.suppress(Stopped), supervised(supervisors) as look:
         supervisors.append(start())
         print(f"{begun} Stop it with Ctrl-C.", flush=True)
-        code = 0
+        code = DONE
         while True:
             look()
             meanwhile()
@@ -81,7 +82,7 @@ def follow(home: Home, run: str, meanwhile: Callable[[], None]) -> Mapping[str, 
 
 def lost(home: Home, what: str) -> dict[str, Any]:
     reason = f"The server's program {what}; see {home.server / 'superlink.log'}."
-    return {"state": "stopped", "reason": reason, "code": 3}
+    return {"state": "stopped", "reason": reason, "code": NOT_CONVERGED}
 
 
 def sentence(status: Mapping[str, Any]) -> str:
