@@ -9,8 +9,8 @@ Around Algorithm 1 this is the idea of FedCEF. Whether the limit is exact depend
 what is owed, and the limit is exact: `DecoupledPartial`, with which this is EF21 (Richtarik et al.
 2021) around Algorithm 1, FedDR, FedADMM and FedSplit, whose clients send changes. The uplink of
 `Decoupled`, ProxSkip or Mime is a gradient, which does not fade where clients differ: they stop at
-a distance of the order of eta from the solution. Two vectors of one message share the k coordinates or the
-unit, which has made Scaffold diverge under strong compression.
+a distance of the order of eta from the solution. Two vectors of one message share the k coordinates
+or the unit, which has made Scaffold diverge under strong compression.
 
 To combine it with privacy, compress what is private already: Compressed(Private(...)), with the
 noise added at the client. Noise at the server would not cover what is owed, and is refused.
