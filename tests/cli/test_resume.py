@@ -156,3 +156,11 @@ def test_signals_stop_a_run_and_it_goes_on_to_the_same_bits(data, tmp_path):
     assert "Not converged after 600 rounds" in out, err
     assert proxfl(*command, "--out", straight).code == 3
     assert same(straight, folder)
+
+
+def test_a_converged_run_refuses_what_comes_too_late(data, tmp_path):
+    folder = tmp_path / "out"
+    assert proxfl(*base(data), "--l1", "0.1", "--out", folder).code == 0
+    assert proxfl("train", "--resume", folder).code == 0
+    outcome = proxfl("train", "--resume", folder, "--tol", "1e-9")
+    assert outcome.code == 2 and "has converged" in outcome.err and "--tol" in outcome.err

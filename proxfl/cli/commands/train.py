@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,13 +100,25 @@ def resumed(args: argparse.Namespace) -> Errand:
             "and --tol may."
         )
     spec, manifest = results.read_spec(folder)
-    if (folder / results.MODEL).exists() and not (folder / results.CHECKPOINT).exists():
-        print(f"The run in {folder} is finished.", file=sys.stderr)
+    if is_finished(folder, given):
         return Errand(spec, folder, manifest["command"], finished=True)
     if manifest["versions"] != results.versions():
         print("The run began with other versions; its last bits may differ.", file=sys.stderr)
     command = f"{manifest['command']} {options.spelt(given)}".strip()
     return Errand(spec.replace(**given), folder, command, manifest["fingerprints"])
+
+
+def is_finished(folder: Path, given: Mapping[str, Any]) -> bool:
+    """Whether a run has converged: it then has no state to go on from, and says so."""
+    if not (folder / results.MODEL).exists() or (folder / results.CHECKPOINT).exists():
+        return False
+    if given:
+        raise InputError(
+            f"the run in {folder} has converged and keeps no state to go on from, so "
+            f"{options.flag(next(iter(given)))} comes too late; start a new run with it."
+        )
+    print(f"The run in {folder} is finished.", file=sys.stderr)
+    return True
 
 
 def carry_out(errand: Errand, tensorboard: str | None = None, mlflow: str | None = None) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from proxfl.deploy.ops.home import write_json
 from proxfl.deploy.server.inquiry import TooFewSites
-from proxfl.errors import BAD_INPUT, FAILED, NOT_CONVERGED
+from proxfl.errors import BAD_INPUT, FAILED, INTERRUPTED, NOT_CONVERGED
 from proxfl.train.drivers.driver import Record, Settings
 
 BEAT_SECONDS = 2.0
@@ -58,6 +58,8 @@ def ending(error: BaseException) -> dict[str, Any]:
         return {"reason": str(error), "code": NOT_CONVERGED}
     if isinstance(error, ValueError):
         return {"reason": str(error), "code": BAD_INPUT}
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return {"reason": "It was interrupted; its state is kept.", "code": INTERRUPTED}
     return {"reason": f"{type(error).__name__}: {error}", "code": FAILED}
 
 

@@ -2,11 +2,11 @@
 
 import argparse
 import contextlib
-import sys
 from pathlib import Path
 
 from proxfl.cli.commands.federate import run as running
-from proxfl.cli.commands.train import conclude
+from proxfl.cli.commands.train import conclude, is_finished
+from proxfl.cli.shared import options
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
 
@@ -18,15 +18,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.transport.flower import launch
-    from proxfl.train.folder import CHECKPOINT, MODEL
 
     home = Home(args.folder.resolve())
     status = running.last_run(home)
     if not status:
         raise InputError(f"{args.folder}: there was no run yet; start one: proxfl federate run.")
     out = Path(status["out"])
-    if (out / MODEL).exists() and not (out / CHECKPOINT).exists():
-        print(f"The run in {out} is finished.", file=sys.stderr)
+    if is_finished(out, options.given(args)):
         return conclude(out, args.json, running.resumption(home))
     running.running(home)
     if status["state"] == "killed":

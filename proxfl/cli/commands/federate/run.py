@@ -125,8 +125,8 @@ def running(home: Home) -> dict[str, Any]:
     from proxfl.deploy.transport.flower.launch import healthy
 
     start = f"start it with proxfl federate serve {shlex.quote(os.path.relpath(home.folder))}"
-    found = read_json(home.address, start)
-    authority = home.server_keys / "ca.pem" if found["secure"] else None
-    if not healthy(found["inside"], authority):
+    found = read_json(home.address, start) if home.address.exists() else None
+    authority = home.server_keys / "ca.pem" if found and found["secure"] else None
+    if found is None or not healthy(found["inside"], authority):
         raise InputError(f"The server of {home.folder} does not run; {start}.")
     return found
