@@ -15,7 +15,7 @@ def load() -> None:
     for entry in entry_points(group="proxfl.plugins"):
         try:
             entry.load()
-        except Exception as error:  # a plug-in may raise anything
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
             raise InputError(
                 f"the plug-in {entry.name!r} ({entry.value}) cannot be loaded: {error}; mend or "
                 "remove its package."

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from proxfl import __version__
 from proxfl.cli.shared.arguments import add_commands
+from proxfl.deploy.ops.stopping import turn_deaf, undisturbed
 from proxfl.errors import BAD_INPUT, DONE, INTERRUPTED
 
 # Command -> one line of help; proxfl.cli.commands.COMMAND defines arguments(parser) and main(args).
@@ -38,18 +39,22 @@ def program() -> int:
     kept = Path(platformdirs.user_cache_dir("proxfl", appauthor=False)) / "programs"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-    return main()
+    code = main()
+    turn_deaf()
+    return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
+    args = argparse.Namespace(command="")
     try:
+        with undisturbed():
+            args = parser().parse_args(argv)
         return module(args.command).main(args) or DONE
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, OSError) as error:
-        print(f"proxfl {args.command}: {error}", file=sys.stderr)
+        print(f"proxfl {args.command}".rstrip() + f": {error}", file=sys.stderr)
         return BAD_INPUT
 
 

@@ -1,14 +1,17 @@
 """What is wrong with an input, in a sentence, before anything compiles."""
 
+from typing import Any
+
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from proxfl.core import Algorithm
 from proxfl.engine import messages
 from proxfl.losses import as_loss
+from proxfl.points import dtype
 from proxfl.problem import Problem, Shard
 from proxfl.problem.sparse import is_sparse
 
@@ -83,37 +86,54 @@ def bad_start(problem: Problem, shards: Shard) -> str | None:
 
 def bad_padding(problem: Problem, shards: Shard) -> str | None:
     """Sites of unequal size are padded, and a loss that reads the padding is that of other data."""
-    unpadded = int(shards.size.min()) == messages.one_of(shards).capacity
-    if as_loss(problem.loss).ignores_padding or unpadded:
+    sizes, loss = np.asarray(shards.size), as_loss(problem.loss)
+    padded = np.flatnonzero(sizes < messages.one_of(shards).capacity)
+    if loss.ignores_padding or not padded.size:
         return None
-    smallest = jax.tree.map(lambda a: a[jnp.argmin(shards.size)], shards)
-    values = np.asarray(padded_in_other_ways(problem, smallest))
-    rounding = np.sqrt(np.finfo(values.dtype).eps)
-    if not np.isfinite(values[0]) or np.allclose(values, values[0], rtol=rounding, atol=0):
+    # Of the padded sites the largest: a site of one row is the same, whatever it is compared with.
+    shard = jax.tree.map(lambda a: a[padded[sizes[padded].argmax()]], shards)
+    real = lambda a: a[: int(shard.size)]
+    alone = shard._replace(examples=jax.tree.map(real, shard.examples, is_leaf=is_sparse))
+    found, wanted = (np.asarray(near_start(problem, part)) for part in (shard, alone))
+    size = np.asarray(sizes_near_start(problem, shard)) if not loss.couples_rows else np.abs(wanted)
+    sound = np.isfinite(found).all(axis=1) & np.isfinite(wanted).all(axis=1)
+    apart = np.abs(found - wanted).max(axis=1)
+    rounding = np.finfo(found.dtype).eps ** 0.6  # of sums over rows, in another order
+    if (apart[sound] <= rounding * size.max(axis=1)[sound]).all():
         return None
-    few = ", ".join(f"{value:.6g}" for value in values)
     return (
-        f"The loss of a site must not depend on its padding, got {few} with padding of three "
-        "kinds: rows seem to be compared with one another; make it a loss of the site, "
-        "px.SiteLoss, which is told by weights which rows are real."
+        "The loss of a site must not depend on the rows that pad it, and its value or gradient "
+        f"changes by up to {apart[sound].max():.2g} with them: rows seem to be compared with one "
+        "another; make it a loss of the site, px.SiteLoss, which is told by weights which rows are "
+        "real."
     )
 
 
-@jax.jit
-def padded_in_other_ways(problem: Problem, shard: Shard) -> Array:
-    """The loss near x0 as the shard is padded, with another of its rows, and with more rows."""
+def points_near(problem: Problem) -> Any:
+    """Points a little and a good deal away from the start, where a coupling may not show."""
     flat, unravel = jax.flatten_util.ravel_pytree(problem.x0)
-    x = unravel(flat + 0.01 * jax.random.normal(jax.random.key(0), flat.shape, flat.dtype))
-    rows = jnp.arange(shard.capacity, dtype=shard.size.dtype)
-    last = jnp.where(rows < shard.size, rows, shard.size - 1)
-    longer = jnp.append(last, jnp.zeros(shard.capacity, rows.dtype))
+    drawn = jax.random.normal(jax.random.key(0), flat.shape, flat.dtype)
+    return [unravel(flat + away * drawn) for away in (0.01, 1.0)]
 
-    def value(rows):
-        take = lambda a: a[rows]
-        padded = jax.tree.map(take, shard.examples, is_leaf=is_sparse)
-        return problem.objective(shard._replace(examples=padded)).value(x)
 
-    return jnp.stack([problem.objective(shard).value(x), value(last), value(longer)])
+@jax.jit
+def near_start(problem: Problem, shard: Shard) -> Float[Array, "points numbers"]:
+    """Value and gradient of a site's loss at points near the start."""
+    f = problem.objective(shard)
+    numbers = lambda x: jax.flatten_util.ravel_pytree((f.value(x), f.full_grad(x)))[0]
+    return jnp.stack([numbers(x) for x in points_near(problem)])
+
+
+@jax.jit
+def sizes_near_start(problem: Problem, shard: Shard) -> Float[Array, "points numbers"]:
+    """The same with signs drawn for the rows, so that they cannot cancel: the size of the sums."""
+    loss, weights = as_loss(problem.loss), shard.row_weights(dtype(problem.x0))
+    signed = weights * jax.random.rademacher(jax.random.key(1), weights.shape, weights.dtype)
+    about = (shard.examples, signed)
+    numbers = lambda x: jax.flatten_util.ravel_pytree(
+        (loss.total(x, *about), loss.gradient(x, *about))
+    )[0]
+    return jnp.abs(jnp.stack([numbers(x) for x in points_near(problem)]))
 
 
 def bad_prox_step(algorithm: Algorithm, problem: Problem) -> str | None:

@@ -21,7 +21,9 @@ class Faults:
         self.seed, self.rng = seed, random.Random(seed)
         some = lambda: self.rng.choice((0.0, self.rng.uniform(0.0, LARGEST_RATE)))
         self.rates = {kind: some() for kind in KINDS}
-        self.crashes = {self.rng.randrange(100) for _ in range(self.rng.randint(0, SERVER_CRASHES))}
+        self.crashes = {
+            self.rng.randrange(1, 120) for _ in range(self.rng.randint(0, SERVER_CRASHES))
+        }
         self.moments = 0
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.deploy import conftest  # noqa: F401  # Flower, past its warnings
 from tests.docs.test_snippets import PAGES, ROOT, tool
 from tests.test_imports import NAMES
 

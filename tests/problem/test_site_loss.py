@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 import proxfl as px
+from proxfl.engine.checks import bad_padding
 from proxfl.problem import stack
 from proxfl.prox import Zero
 
@@ -91,3 +92,30 @@ def test_padding_changes_neither_value_nor_gradient(extra):
     f, h = problem.objective(alone), problem.objective(padded)
     np.testing.assert_allclose(h.value(x), f.value(x), rtol=1e-14)
     np.testing.assert_allclose(h.full_grad(x), f.full_grad(x), rtol=1e-12, atol=1e-15)
+
+
+COUPLED = {
+    "centred": lambda z, y: (z - z.mean() - y) ** 2,
+    "variance": lambda z, y: (z - y) ** 2 + jnp.var(z),
+    "shifted": lambda z, y: (z - jnp.roll(z, 1) - y) ** 2,
+    "mean to the fourth": lambda z, y: (z - y) ** 2 + jnp.mean(z) ** 4,
+    "in the gradient alone": lambda z, y: (z - y) ** 2 + z.mean() - jax.lax.stop_gradient(z.mean()),
+}
+
+
+@pytest.mark.parametrize("sizes", [(1, 5, 10), (95, 100)], ids=str)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*COUPLED, "of rows", "that cancels"])
+def test_just_the_losses_that_compare_rows_are_refused(name, kind, sizes):
+    rng = np.random.default_rng(0)
+    features = [rng.normal(size=(rows, 3)).astype(kind) + kind(1) for rows in sizes]
+    if name == "that cancels":
+        features = [A - A.mean(axis=0) for A in features]
+    made = [(A, rng.normal(size=len(A)).astype(kind)) for A in features]
+    by_rows = {"of rows": lambda z, y: (z - y) ** 2, "that cancels": lambda z, y: z}
+    of_scores = (COUPLED | by_rows)[name]
+    loss = lambda x, batch: of_scores(batch[0] @ x, batch[1])
+    problem = px.Problem(Zero(), np.zeros(3, kind), loss)
+    shards = px.shards_of(made, "samples", kind)
+    found = bad_padding(problem.normalised(), shards)
+    assert (found is not None and "px.SiteLoss" in found) == (name in COUPLED), found

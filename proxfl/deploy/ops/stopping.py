@@ -9,10 +9,15 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 requested = threading.Event()
+
+
+def request(number: int, frame: Any) -> None:
+    requested.set()
 
 
 class Stopped(KeyboardInterrupt):
@@ -25,19 +30,16 @@ def pause(seconds: float) -> None:
         raise Stopped
 
 
-def heed() -> None:
-    """Take Ctrl-C as anybody does, also when started in the background, where it is ignored."""
-    if in_main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Within it, SIGINT and SIGTERM are requests to stop, however often they come."""
-    if not in_main_thread():
-        yield  # only the main thread may choose
+    """Within it, SIGINT and SIGTERM are requests to stop, however often they come.
+
+    Also in a program started in the background, where SIGINT is ignored until then.
+    """
+    if not in_main_thread() or signal.getsignal(signal.SIGINT) is request:
+        yield  # only the main thread may choose, and once is enough
         return
-    before = [signal.signal(number, lambda *_: requested.set()) for number in SIGNALS]
+    before = [signal.signal(number, request) for number in SIGNALS]
     try:
         yield
     finally:
@@ -48,3 +50,19 @@ def stoppable() -> Iterator[None]:
 
 def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put a request to stop off until the end: imports do not survive one in their midst."""
+    with stoppable():
+        yield
+        if requested.is_set():
+            raise Stopped
+
+
+def turn_deaf() -> None:
+    """For a program that is about to end, and is not to be cut short on the last metre."""
+    if in_main_thread():
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)

@@ -93,7 +93,6 @@ class MemoryTransport(Transport):
         heapq.heappush(self.events, (self.time + delay, next(self.order), action))
 
     def receive(self, seconds: float) -> list[Arrival]:
-        self.moment()
         until = self.time + seconds
         while self.events and self.events[0][0] <= (self.time if self.inbox else until):
             self.time, _, action = heapq.heappop(self.events)
@@ -101,6 +100,8 @@ class MemoryTransport(Transport):
         if not self.inbox:
             self.time = until
         arrived, self.inbox = self.inbox, []
+        if arrived:
+            self.moment()
         return arrived
 
     def forget(self) -> None:

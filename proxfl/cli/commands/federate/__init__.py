@@ -4,7 +4,8 @@ import argparse
 import importlib
 
 from proxfl.cli.shared.arguments import add_commands
-from proxfl.errors import InputError
+from proxfl.deploy.ops.stopping import stoppable
+from proxfl.errors import DONE, InputError
 
 # Action -> one line of help; the module of that name defines arguments(parser) and main(args).
 ACTIONS = {
@@ -24,11 +25,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.ops.stopping import heed
-
-    heed()
     try:
-        return module(args.action).main(args) or 0
+        with stoppable():
+            return module(args.action).main(args) or DONE
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("flwr", "cryptography", "psutil"):
             raise
