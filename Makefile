@@ -13,7 +13,7 @@ demo: $(BASE)
 	$(BIN)/proxfl demo --out out/demo
 
 test: $(DEV)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 soak: $(DEV)
 	$(BIN)/pytest -m soak

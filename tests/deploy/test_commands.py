@@ -145,7 +145,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
             ["init", tmp_path / "new", "--sites", "a", "--target", "y", "--loss", "huber"],
             "not empty",
         ),
-        (["run", tmp_path / "new"], "address.json: there is no such file; start it with"),
+        (["run", tmp_path / "new"], "does not run; start it with proxfl federate serve"),
         (["resume", tmp_path / "new"], "there was no run yet"),
         (["join", tmp_path / "new", "--data", "a.csv", "--server", "x:1"], "a.csv: there is no"),
         (["join", tmp_path / "new", "--data", "c.csv", "--server", "x:1"], "'c' is no site of new"),
