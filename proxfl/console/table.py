@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
+from proxfl.console.words import printable
+
 WIDE = 120
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text  # of which rich reads no markup
 
-    table = Table(title=title, title_justify="left")
-    for i, (name, first) in enumerate(zip(columns, rows[0] if rows else columns, strict=True)):
-        number = isinstance(first, int | float)
-        table.add_column(name, justify="right" if number else "left", no_wrap=i == 0)
+    table = Table(title=Text(printable(title)), title_justify="left")
+    for i, (head, first) in enumerate(zip(columns, rows[0] if rows else columns, strict=True)):
+        side: Any = "right" if isinstance(first, int | float) else "left"
+        table.add_column(Text(printable(head, WIDE)), justify=side, no_wrap=i == 0)
     for row in rows:
-        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row))
+        cells = (f"{v:.3g}" if isinstance(v, float) else printable(v, WIDE) for v in row)
+        table.add_row(*map(Text, cells))
     console = Console()
     if not console.is_terminal:
         console.width = WIDE  # a file or a pipe has no width of its own

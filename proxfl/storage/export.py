@@ -7,7 +7,7 @@ import numpy as np
 import safetensors.numpy
 
 from proxfl.points import Point, leaf_names
-from proxfl.storage.files import whole
+from proxfl.storage.files import write_bytes
 
 
 def arrays(model: Point) -> dict[str, np.ndarray]:
@@ -19,5 +19,4 @@ def arrays(model: Point) -> dict[str, np.ndarray]:
 def save_safetensors(path: str | os.PathLike, model: Point) -> None:
     """Write the arrays of a model to one file, whole or not at all; zeros stay exactly zero."""
     held = {name: np.ascontiguousarray(array) for name, array in arrays(model).items()}
-    with whole(path) as file:
-        file.write(safetensors.numpy.save(held))
+    write_bytes(path, safetensors.numpy.save(held))

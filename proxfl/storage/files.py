@@ -1,31 +1,98 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all, and stay when the power goes.
 
+All that the package writes is written here, by functions of `os` alone: a test that puts a faulty
+disk in its place has every write under its hands.
+"""
+
+import errno
 import os
+import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from proxfl.errors import DiskError, InputError
+
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+TROUBLE = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "your share of the disk is used up; free some space",
+    errno.EROFS: "the disk is read-only; make it writable",
+    errno.EIO: "the disk fails; check it",
+}
+
 
 @contextmanager
-def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Write to `path` so that a reader, or a crash, sees the old content or the new, never part."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def written(path: Path) -> Iterator[None]:
+    """Say in a sentence why a file cannot be written."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~current_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
+        yield
+    except DiskError:
         raise
-    sync_folder(path.parent)
+    except OSError as error:
+        if error.errno in TROUBLE:
+            raise DiskError(f"{path}: {TROUBLE[error.errno]} and try again.") from error
+        why = error.strerror or str(error)
+        raise InputError(f"{path}: this cannot be written ({why}); choose another place.") from None
+
+
+@contextmanager
+def whole(path: str | os.PathLike, private: bool = False) -> Iterator[BinaryIO]:
+    """Write to `path` so that a reader, or a crash, sees the old content or the new, never part.
+
+    What is private is for its owner alone, from the first byte on.
+    """
+    path = Path(path)
+    with written(path):
+        if path.exists() and not path.is_file():  # a device, say, which would be replaced
+            raise InputError(f"{path}: this is no file that can be written; choose another name.")
+        name = beside(path)
+        make_folder(path.parent)
+        handle = os.open(name, NEW, 0o600 if private else 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+        sync_folder(path.parent)
+
+
+def beside(path: Path) -> Path:
+    """A hidden name in the same folder that nothing has."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def litter(folder: Path) -> list[Path]:
+    """What a process left under such a name that was killed as it wrote."""
+    return [path for path in folder.iterdir() if re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name)]
+
+
+def refuse_full(folder: Path, remedy: str = "choose another with --out") -> None:
+    """Results may go to a folder that holds nothing, or is not there yet."""
+    if folder.exists() and (not folder.is_dir() or set(folder.iterdir()) - set(litter(folder))):
+        raise InputError(f"{folder}: the folder is not empty; {remedy}.")
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """A folder, with those missing above it; each is there for good before anything is in it."""
+    missing = [part for part in (folder, *folder.parents) if not part.exists()]
+    for part in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(part, mode)
+        try:
+            sync_folder(part.parent)
+        except OSError:  # or the next to ask for it would take it to be there for good
+            with suppress(OSError):
+                os.rmdir(part)
+            raise
 
 
 def sync_folder(folder: Path) -> None:
@@ -37,29 +104,65 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def current_umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
-
-
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it becomes `path`, which may not hold anything yet, once all is there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
-        yield made
-        made.chmod(0o777 & ~current_umask())
-        if path.is_dir():
-            path.rmdir()
-        made.rename(path)
-    except BaseException:
-        shutil.rmtree(made)
-        raise
-    sync_folder(path.parent)
+    made = beside(path)
+    with written(path):
+        make_folder(path.parent)
+        os.mkdir(made)
+        try:
+            yield made
+            sync_folder(made)
+            os.replace(made, path)
+        except BaseException:
+            with suppress(OSError):
+                shutil.rmtree(made)
+            raise
+        sync_folder(path.parent)
+
+
+def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Create a file with its permissions from the first byte on; never overwrite one."""
+    with written(path):
+        handle = os.open(path, NEW, mode)
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)  # whatever the umask
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        sync_folder(path.parent)
+
+
+def write_bytes(path: str | os.PathLike, data: bytes, private: bool = False) -> None:
+    with whole(path, private) as file:
+        file.write(data)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    with whole(path) as file:
-        file.write(text.encode())
+    write_bytes(path, text.encode())
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add to a file for its owner alone, or begin it; a crash may leave part of `data` there."""
+    with written(path):
+        new = not path.exists()
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "ab") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        if new:
+            sync_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """A file that may not be there."""
+    with written(path), suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def remove_folder(path: Path) -> None:
+    """A folder that may not be there, with all that is in it."""
+    with written(path), suppress(FileNotFoundError):
+        shutil.rmtree(path)
