@@ -15,7 +15,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int
 
 from proxfl.points import Point, Scalar, Tree
 
@@ -24,19 +27,39 @@ class Loss(abc.ABC):
     """A number for a site's rows, each of which counts with its weight, and its gradient."""
 
     # The largest absolute second derivative of a row's loss in its scores, infinite if not known,
-    # and whether the loss is known to be convex in them.
+    # whether the loss is known to be convex in them, and if so by how much: all second derivatives
+    # are at least this.
     curvature: ClassVar[float]
     convex: ClassVar[bool]
+    least_curvature: ClassVar[float] = 0.0
     # Whether a row's part may depend on other rows, and whether rows of weight zero add exactly
     # nothing, whatever they hold, because the loss is made so.
     couples_rows: ClassVar[bool]
     ignores_padding: ClassVar[bool]
+    quadratic: ClassVar[bool] = False  # whether the Hessian is the same at all points
 
     @abc.abstractmethod
     def total(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Scalar: ...
 
     def gradient(self, x: Point, batch: Any, weights: Float[Array, " rows"]) -> Point:
         return jax.grad(self.total)(x, batch, weights)
+
+    def hessian(
+        self, x: Point, batch: Any, weights: Float[Array, " rows"], features: Int[Array, " some"]
+    ) -> Float[Array, "coordinates coordinates"]:
+        """The second derivative of `total` in all coefficients of some features.
+
+        For a point whose first axis is that of features. The feature after the last is the
+        intercept, if there is one. A feature's outputs come one after the other, as when
+        coefficients are flattened.
+        """
+        flat, as_point = ravel_pytree(x)
+        outputs = flat.size // features_of(x)
+        each = jnp.arange(outputs, dtype=features.dtype)
+        some = (features[:, None] * outputs + each[None, :]).ravel()
+        gradient = lambda flat: ravel_pytree(self.gradient(as_point(flat), batch, weights))[0]
+        along = lambda move: gradient(flat.at[some].add(move))[some]
+        return jax.jacfwd(along)(jnp.zeros(some.shape, flat.dtype))
 
     def complaint(self, x: Point, examples: Any) -> str | None:
         """A sentence on what is wrong with examples [clients, rows, ...]; None if nothing is."""
@@ -91,5 +114,24 @@ def as_loss(loss: Any) -> Loss:
     return loss if isinstance(loss, Loss) else Autodiff(loss)
 
 
+def features_of(x: Point) -> int:
+    """The rows of a linear model's coefficients, and its intercept as one more."""
+    leaves = jax.tree.leaves(x)
+    return leaves[0].shape[0] + len(leaves) - 1
+
+
 def params_of(x: Point) -> Any:
     return x.params if isinstance(x, Tree) else x
+
+
+def padded(*arrays: Any) -> Any:
+    """The same with padding: sites of about the same size then share their programs.
+
+    The last of the arrays has the weights.
+    """
+    rows = len(arrays[-1])
+    more = max(64, 1 << (rows - 1).bit_length()) - rows
+    copies = jax.tree.map(
+        lambda a: np.pad(a, [(0, more)] + [(0, 0)] * (np.ndim(a) - 1), mode="edge"), arrays[:-1]
+    )
+    return (*copies, np.pad(arrays[-1], (0, more)))

@@ -2,8 +2,9 @@
 
 import jax.numpy as jnp
 
-from proxfl.losses.centring import BY_SIGN
-from proxfl.losses.linear import Convex, each_alone, setting
+from proxfl.losses.centring import Between
+from proxfl.losses.linear import setting
+from proxfl.losses.rowwise import Convex, each_alone
 from proxfl.losses.targets import NUMBERS
 from proxfl.options.kinds import POSITIVE_NUMBER
 
@@ -18,8 +19,12 @@ class Huber(Convex):
     name = "huber"
     formula = "(z - y)^2 / 2 up to a residual of {delta:g}, linear beyond it"
     curvature = 1.0
+    kinked = True
     target = NUMBERS
-    centring = BY_SIGN
+
+    @property
+    def centring(self):  # type: ignore[override]
+        return Between(-self.delta, self.delta)
 
     def value(self, z, y):
         pull = self.slope(z, y)

@@ -1,4 +1,8 @@
-"""Losses of linear models: each is one file, which says all there is to know about it."""
+"""Losses of linear models: each is one file, which says all there is to know about it.
+
+A loss is of a site: one number for the scores of all its rows. Most are sums over rows, and are
+defined by one row (`rowwise.py`); in Cox's, rows are compared with one another.
+"""
 
 import abc
 import dataclasses
@@ -7,16 +11,19 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from proxfl.losses.base import RowLoss
-from proxfl.losses.centring import Centring
+from proxfl.losses.base import Loss
+from proxfl.losses.centring import Pair
 from proxfl.losses.targets import Target
 from proxfl.options import Kind, Option
-from proxfl.points import Point, Tree
+from proxfl.points import Point, Scalar, Tree
 
 # The losses that have a name, by it; defining one enters it.
 REGISTRY: dict[str, type["Linear"]] = {}
+
+Scores = Float[Array, " rows *outputs"]
+Weights = Float[Array, " rows"]
 
 
 class Coefficients(NamedTuple):
@@ -26,12 +33,27 @@ class Coefficients(NamedTuple):
     intercept: Float[Array, ""] | Float[Array, " outputs"]
 
 
-def scores(x: Point, A: Any) -> Float[Array, " rows *outputs"]:
+def scores(x: Point, A: Any) -> Scores:
     """What the linear model x predicts for each row, before any link function."""
     if isinstance(x, Tree):
         coef, intercept = x.params
         return jax.vmap(lambda z: z + intercept)(A @ coef)
     return A @ x
+
+
+def scores_at(x: Point, batch: Any) -> Scores:
+    """The scores of the rows in a batch (A, y) or (A, y, offset)."""
+    A, _, *offset = batch
+    z = scores(x, A)
+    return z + offset[0] if offset else z
+
+
+def augmented(A: Any, features: Int[Array, " some"], x: Point) -> Float[Array, " rows some"]:
+    """Some columns of A; the one after the last is that of the intercept, if x has one."""
+    B = A.take(features, axis=1, mode="fill", fill_value=0.0)
+    if isinstance(x, Tree):
+        B = B + (features == A.shape[1]).astype(B.dtype)[None, :]
+    return B
 
 
 def coef_of(x: Point) -> Any:
@@ -45,31 +67,86 @@ def setting(kind: Kind, meaning: str, default: Any) -> Any:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(setting,))
-class Linear(RowLoss):
-    """A loss of the scores z = A coef (+ intercept); a batch is (A, y).
+class Linear(Loss):
+    """A loss of the scores z = A coef (+ intercept) (+ offset) of a site's rows.
 
-    `value` and `slope` speak of one row, whose score is a scalar or one number per output. A class
-    that is not abstract (has no `abc.ABC` among its bases) becomes a frozen dataclass, whose
-    `setting` fields are its options, and goes into the registry; it must leave nothing out.
+    A class that is not abstract (has no `abc.ABC` among its bases) becomes a frozen dataclass,
+    whose `setting` fields are its options, and goes into the registry; it must leave nothing out.
     """
 
     name: ClassVar[str]
     formula: ClassVar[str]  # of one row, with its settings in braces
     target: ClassVar[Target]
+    takes_intercept: ClassVar[bool] = True
+    ignores_shifts: ClassVar[bool] = False  # whether a number added to all scores changes nothing
+    only_differences: ClassVar[bool] = False  # the same of a number added to all scores of one row
+    log_link: ClassVar[bool] = False  # whether scores are logs of means, so that exposure counts
+    has_dual: ClassVar[bool] = False  # whether `imbalance` and `dual` are known
+    kinked: ClassVar[bool] = False  # whether the slope bends at some score
+    has_survival: ClassVar[bool] = False  # whether sites are asked for `survival`
     ignores_padding = True
+    # Whether it is minus a log-likelihood, for standard errors: "exact", "scaled" by a dispersion
+    # that the residuals give, or None.
+    likelihood: ClassVar[str | None] = None
+    ratio: ClassVar[str | None] = None  # what exp of a coefficient is called, if it has a name
     facts: ClassVar[tuple[str, ...]] = ("name", "formula", "curvature", "convex", "target")
 
     @abc.abstractmethod
-    def value(self, z: Float[Array, "*outputs"], y: Any) -> Float[Array, ""]: ...
+    def at(self, z: Scores, y: Any, weights: Weights) -> Scalar:
+        """The loss of a site whose rows have these scores."""
 
     @abc.abstractmethod
-    def slope(self, z: Float[Array, "*outputs"], y: Any) -> Float[Array, "*outputs"]:
-        """The derivative of `value` in z."""
+    def slopes(self, z: Scores, y: Any, weights: Weights) -> Scores:
+        """The derivative of `at` in z; exactly 0 for rows of weight zero, whatever they hold."""
 
     @staticmethod
     @abc.abstractmethod
     def mean(z: np.ndarray) -> np.ndarray:
         """What scores say of y: its mean, or the probability of each class, in columns."""
+
+    @abc.abstractmethod
+    def influence(self, z: Scores, y: Any, weights: Weights) -> Weights:
+        """How much each row weighs in differences of gradients near these scores: the absolute
+        second derivative of `at` in its own."""
+
+    def level(self, z: Scores, y: Any, weights: Weights) -> Scalar:
+        """What a site whose rows have these scores adds to them by itself."""
+        return jnp.zeros((), z.dtype)
+
+    @property
+    def of_new_rows(self) -> "Linear":
+        """The loss of rows that a site has not trained on, whose scores have its level added."""
+        return self
+
+    def exists(self, z: Scores, y: Any, weights: Weights) -> Any:
+        """Whether a site with these scores has a level."""
+        return jnp.asarray(True)
+
+    def imbalance(self, z: Scores, y: Any, weights: Weights) -> Pair:
+        """What a site tells of the mean of its slopes; see `centring.py`."""
+        raise NotImplementedError
+
+    def dual(
+        self, z: Scores, y: Any, weights: Weights, scale: Scalar, correction: Pair | None = None
+    ) -> tuple[Scalar, Scores]:
+        """A bound from above on the conjugate of scale * u, and u: the slopes at z, corrected."""
+        raise NotImplementedError
+
+    def of_rows(self, z: Scores, y: Any, counts: Weights) -> tuple[Scalar, Scalar]:
+        """The sum over rows that count so often, and how much it is above the least it could be."""
+        rows = jnp.sum(counts)
+        share = counts / jnp.where(rows > 0, rows, 1.0)
+        value = self.at(z, y, share)
+        # Where the slopes are 0 a loss is least, and minus its conjugate.
+        least = -self.dual(z, y, share, jnp.zeros((), z.dtype))[0]
+        return rows * value, rows * (value - least)
+
+    def survival(self, z: Scores, y: Any, weights: Weights) -> dict[str, Any]:
+        """What a site tells of a model that is trained, beside its loss."""
+        return {}
+
+    def refuse_counts(self, given: bool) -> None:
+        """Raise InputError if rows cannot count more or less than others with these settings."""
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -107,49 +184,30 @@ class Linear(RowLoss):
         }
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What it was given of its options, by field."""
+        return {name: getattr(self, name) for name in self.options()}
+
+    @property
     def described(self) -> str:
         return self.formula.format(**vars(self))
 
-    def check(self, y: np.ndarray) -> str | None:
+    def check(self, y: Any) -> str | None:
         """A sentence on what is wrong with these labels; None if nothing is."""
-        if np.all(self.target.accepts(y)):
-            return None
-        name, words, values = type(self).__name__, self.target.words, np.unique(y)
-        few = ", ".join(str(v.item()) for v in values[:5]) + (", ..." if len(values) > 5 else "")
-        return f"{name} labels must be {words}, got values {{{few}}}; {self.target.remedy}."
+        return self.target.complaint(y, type(self).__name__)
 
     def complaint(self, x, examples):
-        y = np.asarray(examples[1])
+        y = jax.tree.map(np.asarray, examples[1])
         return self.check(y) or self.target.misfit(y, coef_of(x), type(self).__name__)
 
-    def __call__(self, x, batch):
-        A, y = batch
-        return jax.vmap(self.value)(scores(x, A), y)
+    def total(self, x, batch, weights):
+        return self.at(scores_at(x, batch), batch[1], weights)
 
     def gradient(self, x, batch, weights):
-        A, y = batch
-        slope = jax.vmap(self.slope)(scores(x, A), y)
-        # Not just weight * slope: a slope that overflowed in an ignored row would give 0 * inf.
-        pull = jax.vmap(lambda w, s: jnp.where(w == 0, 0.0, w * s))(weights, slope)
+        A, pull = batch[0], self.slopes(scores_at(x, batch), batch[1], weights)
         if isinstance(x, Tree):
             return Tree(Coefficients(A.T @ pull, jnp.sum(pull, axis=0)))
         return A.T @ pull
-
-
-class Convex(Linear, abc.ABC):
-    """A loss that is convex in the scores, and so has a dual; see `centring.py`."""
-
-    convex = True
-    centring: ClassVar[Centring]
-    facts = (*Linear.facts, "centring")
-
-    @abc.abstractmethod
-    def second(self, z: Float[Array, "*outputs"], y: Any) -> Float[Array, "..."]:
-        """The second derivative of `value` in z: a number, or a matrix for several outputs."""
-
-    @abc.abstractmethod
-    def conjugate(self, u: Float[Array, "*outputs"], y: Any) -> Float[Array, ""]:
-        """max_z u z - value(z, y), for a slope u in its domain."""
 
 
 def fields_of(loss: Any) -> tuple[dataclasses.Field, ...]:
@@ -158,8 +216,3 @@ def fields_of(loss: Any) -> tuple[dataclasses.Field, ...]:
 
 def is_abstract(method: Any) -> bool:
     return getattr(method, "__isabstractmethod__", False)
-
-
-def each_alone(second: Float[Array, "*outputs"]) -> Float[Array, "..."]:
-    """The second derivative of a sum over outputs, from that of each."""
-    return jnp.diag(second) if second.ndim else second

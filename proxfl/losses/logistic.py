@@ -6,7 +6,7 @@ import numpy as np
 from jax.scipy.special import xlog1py, xlogy
 
 from proxfl.losses.centring import BY_SIGN
-from proxfl.losses.linear import Convex, each_alone
+from proxfl.losses.rowwise import Convex, each_alone
 from proxfl.losses.targets import TWO_CLASSES, probabilities
 
 
@@ -17,6 +17,8 @@ class Logistic(Convex):
     formula = "log(1 + exp(-y z)), where y is -1 or +1, +1 for the larger label"
     curvature = 1 / 4
     target = TWO_CLASSES
+    likelihood = "exact"
+    ratio = "odds ratio"
     centring = BY_SIGN
 
     def value(self, z, y):

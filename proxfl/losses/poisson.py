@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import xlogy
 
-from proxfl.losses.centring import BY_SIGN
-from proxfl.losses.linear import Convex, each_alone
+from proxfl.losses.centring import Between
+from proxfl.losses.rowwise import Convex, each_alone
 from proxfl.losses.targets import COUNTS
 
 
@@ -17,8 +17,11 @@ class Poisson(Convex):
     name = "poisson"
     formula = "exp(z) - y z, where y counts events of mean exp(z)"
     curvature = math.inf
+    log_link = True
     target = COUNTS
-    centring = BY_SIGN
+    likelihood = "exact"
+    ratio = "rate ratio"
+    centring = Between(counts=True)
 
     def value(self, z, y):
         return jnp.sum(jnp.exp(z) - y * z)

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proxfl.losses.linear import Linear
+from proxfl.losses.rowwise import Rowwise
 from proxfl.losses.targets import TWO_CLASSES
 
 
-class SigmoidLoss(Linear):
+class SigmoidLoss(Rowwise):
     """1 / (1 + exp(y z)), labels -1 and +1: a smooth count of mistakes, bounded and non-convex."""
 
     name = "sigmoid"

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 
 from proxfl.losses.centring import Centring
-from proxfl.losses.linear import Convex
+from proxfl.losses.rowwise import Convex
 from proxfl.losses.targets import CLASSES, probabilities
 
 
@@ -25,9 +25,6 @@ class ByShare(Centring):
         share = jnp.max(jnp.where(p > 0, u / p, 0.0), initial=0.0)
         return jnp.stack([jnp.full_like(p, share), share * p - u])
 
-    def none(self, outputs):
-        return jnp.zeros((2, *outputs))
-
     def corrected(self, u, y, by):
         share, given = by
         return u - share * distribution(u, y) + given
@@ -40,7 +37,9 @@ class Softmax(Convex):
     formula = "log(sum_k exp(z_k)) - z_y, where z has one score per class"
     curvature = 1 / 2
     target = CLASSES
+    likelihood = "exact"
     centring = ByShare()
+    only_differences = True
 
     def value(self, z, y):
         return jax.nn.logsumexp(z) - z[y]

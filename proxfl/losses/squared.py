@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from proxfl.losses.centring import BY_SIGN
-from proxfl.losses.linear import Convex, each_alone
+from proxfl.losses.centring import Between
+from proxfl.losses.rowwise import Convex, each_alone
 from proxfl.losses.targets import NUMBERS
 
 
@@ -13,8 +13,11 @@ class Squared(Convex):
     name = "squared"
     formula = "(z - y)^2 / 2"
     curvature = 1.0
+    least_curvature = 1.0
+    quadratic = True
     target = NUMBERS
-    centring = BY_SIGN
+    likelihood = "scaled"
+    centring = Between()
 
     def value(self, z, y):
         return jnp.sum((z - y) ** 2) / 2

@@ -15,6 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.errors import InputError
+from proxfl.losses import scorecards
+from proxfl.losses.scorecards import Scorecard
+from proxfl.options import Option
+from proxfl.options.kinds import NAMES, optional
 
 Label = int | float | str
 
@@ -26,7 +30,7 @@ class Column(Protocol):
     @property
     def y(self) -> np.ndarray: ...
     @property
-    def target(self) -> str: ...
+    def target(self) -> str | tuple[str, ...]: ...
     @property
     def source(self) -> str: ...
     @property
@@ -39,12 +43,27 @@ class Target(abc.ABC):
     words: str  # which values it takes, once encoded
     remedy: str  # what to do with others
     most: float  # how many classes there may be; 0 for numbers, which have none
+    # The options that name its columns in a file, and which of them must be given.
+    options: tuple[Option, ...] = (
+        Option("target", optional(NAMES), "the column to predict, or several of numbers", None),
+    )
+    needed: tuple[str, ...] = ("target",)
+    several: bool = False  # whether there may be more than one column to predict
     # What else than the loss judges rows: from their scores and labels, a number for each.
     scores: Mapping[str, Callable[[Any, Any], Any]]
+    scorecard: Scorecard  # and what judges a model once it is made
 
     @abc.abstractmethod
     def accepts(self, y: np.ndarray) -> Any:
         """Whether each encoded label is one."""
+
+    def complaint(self, y: Any, loss: str) -> str | None:
+        """A sentence on what is wrong with encoded labels; None if nothing is."""
+        if np.all(self.accepts(y)):
+            return None
+        values = np.unique(y)
+        few = ", ".join(str(v.item()) for v in values[:5]) + (", ..." if len(values) > 5 else "")
+        return f"{loss} labels must be {self.words}, got values {{{few}}}; {self.remedy}."
 
     def misfit(self, y: np.ndarray, coef: Any, loss: str) -> str | None:
         """A sentence if encoded labels [clients, rows, ...] do not fit the coefficients.
@@ -64,12 +83,22 @@ class Target(abc.ABC):
         return jax.ShapeDtypeStruct((rows,) if outputs == 1 else (rows, outputs), jnp.float64)
 
     @abc.abstractmethod
-    def encode(self, column: Column, classes: Sequence[Label], loss: str) -> np.ndarray:
+    def encode(self, column: Column, classes: Sequence[Label], loss: str) -> Any:
         """A site's column as the loss takes it."""
 
+    def tells_nothing(self, column: Column) -> str | None:
+        """A sentence if all rows of a site together tell nothing."""
+        return None
+
     @abc.abstractmethod
-    def outputs(self, target: str, columns: int, classes: Sequence[Label]) -> tuple[Label, ...]:
-        """What each score of a row is for."""
+    def outputs(
+        self, target: Sequence[str], columns: int, classes: Sequence[Label]
+    ) -> tuple[Label, ...]:
+        """What each score of a row is for; `target` has the names of the columns."""
+
+    def strata(self, y: np.ndarray) -> np.ndarray:
+        """What folds spread evenly: the classes, where there are any."""
+        return y if self.most else np.zeros(len(y))
 
     @abc.abstractmethod
     def predicted(self, z: Any, mean: Callable[[Any], Any], classes: Sequence[Label]) -> Any:
@@ -77,12 +106,21 @@ class Target(abc.ABC):
 
     def labels(self, y: np.ndarray) -> tuple[Label, ...]:
         """The different values, in order, that a site tells; none leaves it for numbers."""
-        plain = lambda v: int(v) if isinstance(v, float) and v.is_integer() else v
         return tuple(map(plain, np.unique(y).tolist())) if self.most else ()
 
-    def merge(self, found: Iterable[Sequence[Label]], loss: str) -> tuple[Label, ...]:
-        """The classes over all sites, in order; none for numbers."""
-        values = {value for site in found for value in site}
+    def tally(self, y: np.ndarray) -> dict[str, int | float]:
+        """What a site's column holds, in a few numbers: of each label, how many."""
+        if not self.most:
+            return {"mean": float(y.mean()), "standard deviation": float(y.std())}
+        values, counts = np.unique(y, return_counts=True)
+        return dict(zip(map(str, map(plain, values.tolist())), counts.tolist(), strict=True))
+
+    def merge(
+        self, found: Iterable[Sequence[Label]], loss: str, declared: Sequence[Label] = ()
+    ) -> tuple[Label, ...]:
+        """The classes over all sites, in order; none for numbers. They may be declared."""
+        declared = declared if self.most else ()
+        values = {value for site in found for value in site} | set(declared)
         if len({isinstance(value, str) for value in values}) > 1:
             raise InputError(
                 "The target is text at some sites and numbers at others; write it in one way."
@@ -97,7 +135,7 @@ class Target(abc.ABC):
                 f"The target has {len(values)} different values over all sites and {loss} takes "
                 f"{self.most}; use a loss for more classes, or one for numbers."
             )
-        return tuple(sorted(values))  # type: ignore[type-var]
+        return tuple(declared or sorted(values))  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -109,7 +147,9 @@ class Numbers(Target):
     wrong: str  # what is said of a row with another
     holds: Callable[[np.ndarray], Any]
     most = 0
+    several = True
     scores = MappingProxyType({})
+    scorecard = scorecards.NUMBERS
 
     def accepts(self, y):
         return self.holds(y)
@@ -122,11 +162,13 @@ class Numbers(Target):
             )
         wrong = np.logical_not(self.holds(column.y)).reshape(len(column.y), -1)
         remedy = f"{loss} needs {self.words}: correct it or drop it"
-        refuse(column, wrong.any(axis=1), self.wrong, remedy)
+        for name, rows in zip(np.atleast_1d(column.target).tolist(), wrong.T, strict=False):
+            refuse(column, rows, self.wrong, remedy, name if wrong.shape[1] > 1 else None)
         return column.y
 
     def outputs(self, target, columns, classes):
-        return (target,) if columns == 1 else tuple(f"{target}{k}" for k in range(columns))
+        named = len(target) == columns
+        return tuple(target) if named else tuple(f"{target[0]}{k}" for k in range(columns))
 
     def predicted(self, z, mean, classes):
         return mean(z)
@@ -137,6 +179,7 @@ class TwoClasses(Target):
 
     words, remedy, most = "-1 or +1", "map them first", 2
     scores = MappingProxyType({"accuracy": lambda z, y: ((z > 0) == (y > 0)).astype(z.dtype)})
+    scorecard = scorecards.TWO_CLASSES
 
     def accepts(self, y):
         return np.abs(y) == 1
@@ -145,10 +188,15 @@ class TwoClasses(Target):
         return 2.0 * numbered(column, classes) - 1.0
 
     def outputs(self, target, columns, classes):
-        return (target,)
+        return tuple(target)
 
     def predicted(self, z, mean, classes):
         return np.asarray(classes)[(z > 0).astype(int)]
+
+
+def plain(label: Label) -> Label:
+    """Whole numbers without a point."""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def hits(z: Any, y: Any) -> Any:
@@ -160,6 +208,7 @@ class Classes(Target):
 
     words, remedy, most = "integers from 0", "number them", np.inf
     scores = MappingProxyType({"accuracy": hits})
+    scorecard = scorecards.CLASSES
 
     def accepts(self, y):
         return y.dtype.kind in "iu" and y >= 0
@@ -194,6 +243,9 @@ NUMBERS = Numbers("finite", "drop the rows that are not", "is not finite", np.is
 COUNTS = Numbers(
     "counts", "drop the rows below 0", "is below 0", lambda y: np.isfinite(y) & (y >= 0)
 )
+POSITIVE = Numbers(
+    "positive", "drop the rows that are not", "is not positive", lambda y: np.isfinite(y) & (y > 0)
+)
 TWO_CLASSES, CLASSES = TwoClasses(), Classes()
 
 
@@ -213,12 +265,15 @@ def numbered(column: Column, classes: Sequence[Label]) -> np.ndarray:
         )
     known = np.array(classes, str if is_text else np.float64)
     refuse(column, ~np.isin(column.y, known), "is none of the classes", "add its class or drop it")
-    return np.searchsorted(known, column.y)
+    order = np.argsort(known)
+    return order[np.searchsorted(known, column.y, sorter=order)]
 
 
-def refuse(column: Column, wrong: np.ndarray, what: str, remedy: str) -> None:
+def refuse(
+    column: Column, wrong: np.ndarray, what: str, remedy: str, name: str | None = None
+) -> None:
     """Raise on the first row that is wrong; if rows were dropped, the others were renumbered."""
     if wrong.any():
         row = f"{'kept' if column.dropped else 'data'} row {wrong.argmax() + 1}"
-        where = f"{column.source}: the target {column.target!r}"
-        raise InputError(f"{where} {what} in {row}; {remedy}.")
+        where = f"the target {column.target!r}" if name is None else f"column {name!r}"
+        raise InputError(f"{column.source}: {where} {what} in {row}; {remedy}.")
