@@ -1,4 +1,4 @@
-"""Files as columns with names: CSV, Parquet and NPZ.
+"""Files as columns with names: CSV, Parquet and NPZ; and data frames, which are so already.
 
 CSV      one line of names, then a line for each row, in UTF-8; empty cells, NA and NaN are missing.
 Parquet  needs the extra `parquet`; an index that pandas stored is not a column.
@@ -10,11 +10,12 @@ quotes no value: the file may be private where the sentence is read.
 """
 
 import csv
+import os
 import re
-import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,26 +23,58 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from proxfl.errors import InputError
+from proxfl.tables.values import floats
 
 # pandas and SciPy are imported when a file is read: the command line answers --help without them.
 Frame = Any
+Texts = Collection[str] | None
 Matrix = Any  # float64 [rows, cols]: a NumPy array, or a scipy.sparse.csr_matrix from LIBSVM
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """A data frame under the name of its site, read as a file would be; its index is no column."""
+
+    stem: str
+    frame: Frame
+
+    def __str__(self) -> str:
+        return self.stem
+
+
+Source = Path | InMemory
+Given = str | os.PathLike | InMemory
+
+
+def source_of(given: Given) -> Source:
+    return given if isinstance(given, InMemory) else Path(given)
 
 
 def is_sparse(A: Matrix) -> bool:
     return not isinstance(A, np.ndarray)
 
 
+def filled(A: Matrix, fill: np.ndarray) -> Matrix:
+    """The features with a value for each column where one is missing; sparse ones stay so."""
+    if not is_sparse(A):
+        return np.where(np.isnan(A), fill, A)
+    A = A.tocsr(copy=True)
+    A.data = np.where(np.isnan(A.data), fill[A.indices], A.data)
+    return A
+
+
 class Columns(NamedTuple):
     """What a file holds: features, NaN where missing, and the target as numbers or as text.
 
-    `absent` marks the rows without a target; whatever `y` holds there means nothing.
+    `absent` marks the rows without a target; whatever `y` holds there means nothing. Columns that
+    are neither are `beside`, as numbers.
     """
 
     features: tuple[str, ...]
     A: Matrix
     y: np.ndarray
     absent: np.ndarray
+    beside: np.ndarray
 
 
 @contextmanager
@@ -53,23 +86,16 @@ def readable(path: Path, kind: str) -> Iterator[None]:
         raise
     except UnicodeDecodeError:
         raise InputError(f"{path}: the text is not UTF-8; save it so.") from None
-    except (OSError, ValueError, NotImplementedError, EOFError, csv.Error, zipfile.BadZipFile):
+    except Exception:  # readers of others' formats raise what they like
         raise InputError(f"{path}: this cannot be read as {kind}; check the file.") from None
 
 
-def read_frame(path: Path, target: str | None, wanted: Sequence[str] | None) -> Columns:
-    frame = FRAMES[path.suffix.lower()](path, target)
-    lacking = [name for name in wanted or () if name not in frame.columns]
-    if lacking:
-        raise InputError(f"{path}: there is no column {quoted(lacking)}; the model needs it.")
-    others = (name for name in frame.columns if name != target)
-    features = tuple(others if wanted is None else wanted)
-    A = np.empty((len(frame), len(features)))
-    for j, name in enumerate(features):
-        A[:, j] = numbers(path, name, frame[name])
-    if target is None:
-        return Columns(features, A, np.zeros(0), np.zeros(0, bool))
-    return Columns(features, A, *labels(frame[target]))
+def read_frame(path: Source, target: str | None, texts: Texts = frozenset()) -> Frame:
+    """The columns of a file by name; those in `texts` (None: all) as they stand, if it is CSV."""
+    if isinstance(path, InMemory):
+        names = distinct(path, list(path.frame.columns), target)
+        return path.frame.set_axis(names, axis=1).reset_index(drop=True)
+    return FRAMES[path.suffix.lower()](path, target, texts)
 
 
 def quoted(names: Sequence[str], most: int = 5) -> str:
@@ -78,17 +104,16 @@ def quoted(names: Sequence[str], most: int = 5) -> str:
     return few if len(names) <= most else f"{few} and {len(names) - most} more"
 
 
-def distinct(path: Path, names: Sequence[Any], target: str | None) -> list[str]:
+def distinct(path: Source, names: Sequence[Any], target: str | None) -> list[str]:
     """Column names without outer spaces, if the target is there, none is empty and none twice."""
     stripped = [str(name).strip() for name in names]
     if target is not None and target not in stripped:
         # Only near names are listed: in a file without a header they would be a row of data.
         near = get_close_matches(target.lower(), [name.lower() for name in stripped])
         alike = [name for name in stripped if name.lower() in near]
-        hint = (
-            f" among {len(stripped)}; check the target, that the first line holds the column "
-            "names, and that commas separate them."
-        )
+        of_file = ", that the first line holds the column names, and that commas separate them"
+        hint = f" among {len(stripped)}; check the target"
+        hint += "." if isinstance(path, InMemory) else f"{of_file}."
         hint = f"; did you mean {quoted(alike)}?" if alike else hint
         raise InputError(f"{path}: there is no column {target!r}{hint}")
     if "" in stripped:
@@ -102,16 +127,16 @@ def distinct(path: Path, names: Sequence[Any], target: str | None) -> list[str]:
     return stripped
 
 
-def read_csv(path: Path, target: str | None) -> Frame:
+def read_csv(path: Path, target: str | None, texts: Texts) -> Frame:
     import pandas as pd
 
     with readable(path, "CSV"), path.open(newline="", encoding="utf-8-sig") as file:
         header = next(filter(None, csv.reader(file, skipinitialspace=True)), [])
         names = distinct(path, header, target)
+        as_text = {j: str for j, name in enumerate(names) if texts is None or name in texts}
+        how = {"header": None, "skipinitialspace": True, "low_memory": False, "dtype": as_text}
         try:
-            frame = pd.read_csv(
-                file, header=None, skipinitialspace=True, low_memory=False, **exact(pd.__version__)
-            )
+            frame = pd.read_csv(file, **how, **exact(pd.__version__))
         except pd.errors.EmptyDataError:
             return pd.DataFrame(columns=names, dtype=float)
         except pd.errors.ParserError as error:
@@ -133,7 +158,7 @@ def exact(version: str) -> dict[str, Any]:
     return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
 
 
-def read_parquet(path: Path, target: str | None) -> Frame:
+def read_parquet(path: Path, target: str | None, texts: Texts) -> Frame:
     import pandas as pd
 
     try:
@@ -147,15 +172,14 @@ def read_parquet(path: Path, target: str | None) -> Frame:
     return frame.set_axis(distinct(path, list(frame.columns), target), axis=1)
 
 
-def read_npz(path: Path, target: str | None) -> Frame:
+def read_npz(path: Path, target: str | None, texts: Texts) -> Frame:
     import pandas as pd
 
-    with readable(path, "NPZ without pickled objects"):
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
+    with readable(path, "NPZ without pickled objects"), path.open("rb") as file:
+        stored = np.load(file, allow_pickle=False)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
             raise InputError(f"{path}: this is one bare array; save it with numpy.savez.")
-        with file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = {name: np.asarray(stored[name]) for name in stored.files}
     if "X" in arrays and arrays["X"].ndim == 2:
         arrays = named_columns(path, target, arrays)
     names = distinct(path, list(arrays), target)
@@ -193,23 +217,6 @@ def named_columns(
 FRAMES = {".csv": read_csv, ".parquet": read_parquet, ".npz": read_npz}
 
 
-def numbers(path: Path, name: str, column: Any) -> np.ndarray:
-    """A column in float64, NaN where a value is missing; false and true are 0 and 1."""
-    import pandas as pd
-
-    column = column.convert_dtypes() if column.dtype == object else column
-    if column.dtype.kind in "iuf" or pd.api.types.is_bool_dtype(column):
-        return floats(column)
-    found: Any = pd.to_numeric(column.astype("string"), errors="coerce")
-    wrong = (found.isna() & column.notna()).to_numpy()
-    if wrong.any():
-        raise InputError(
-            f"{path}: column {name!r} is not numeric, first in data row {wrong.argmax() + 1}; "
-            "encode it as numbers or remove it."
-        )
-    return floats(found)
-
-
 def labels(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """A target as float64 if it holds numbers, else as text, and where it is missing."""
     column = column.convert_dtypes() if column.dtype == object else column
@@ -217,9 +224,3 @@ def labels(column: Any) -> tuple[np.ndarray, np.ndarray]:
     if column.dtype.kind in "iuf":
         return floats(column), absent
     return column.astype("string").fillna("").to_numpy(str), absent
-
-
-def floats(column: Any) -> np.ndarray:
-    if isinstance(column.dtype, np.dtype):
-        return column.to_numpy(np.float64)
-    return column.astype("Float64").to_numpy(np.float64, na_value=np.nan)

@@ -14,6 +14,8 @@ import numpy as np
 from proxfl.errors import InputError
 from proxfl.tables.formats import Columns, Matrix
 
+LARGEST_INDEX = 10**6
+
 
 def read_libsvm(path: Path, wanted: Sequence[str] | None) -> Columns:
     try:
@@ -28,21 +30,27 @@ def read_libsvm(path: Path, wanted: Sequence[str] | None) -> Columns:
     parse = lambda file: load(file, zero_based=True)
     try:
         A, y = parse(str(path))
-    except ValueError:
+    except (ValueError, OverflowError):
         form = "a number, then index:value pairs by rising index"
         line = first_wrong_line(path, parse)
         raise InputError(f"{path}: line {line} is not LIBSVM; write {form}.") from None
+    if A.shape[1] - 1 > LARGEST_INDEX:
+        raise InputError(
+            f"{path}: there are indices up to {A.shape[1] - 1:,}, where the most is "
+            f"{LARGEST_INDEX:,}; number the features that occur from 1."
+        )
     first = 0 if (A.indices == 0).any() else 1
     features = tuple(f"x{j}" for j in range(first, A.shape[1]))
     A = A[:, first:] if wanted is None else spread(A[:, first:], features, wanted)
-    return Columns(features if wanted is None else tuple(wanted), A, y, np.isnan(y))
+    names = features if wanted is None else tuple(wanted)
+    return Columns(names, A, y, np.isnan(y), np.zeros((len(y), 0)))
 
 
 def first_wrong_line(path: Path, parse: Callable[[Any], Any]) -> int:
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             parse(io.BytesIO(line))
-        except ValueError:
+        except (ValueError, OverflowError):
             return number
     return 1
 

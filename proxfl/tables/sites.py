@@ -8,18 +8,35 @@ the caller can ask them for their counts and sums. A row without a target may on
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from proxfl.errors import InputError
-from proxfl.tables.formats import FRAMES, Columns, Matrix, is_sparse, quoted, read_frame
+from proxfl.tables import design
+from proxfl.tables.design import ALL, Wanted, read_design
+from proxfl.tables.files import LIBSVM, files_in, refuse_unreadable, refuse_without_names
+from proxfl.tables.formats import (
+    Columns,
+    Frame,
+    Given,
+    InMemory,
+    Matrix,
+    Source,
+    is_sparse,
+    quoted,
+    read_frame,
+    source_of,
+)
 from proxfl.tables.libsvm import read_libsvm, spread
+from proxfl.tables.schema import Schema
 
+LARGEST = 1e100
+SPARSE = 4  # times as many cells as values that are not zero: from there on zeros are left out
 MISSING = ("refuse", "drop", "mean")
-LIBSVM = (".svm", ".libsvm", ".txt")
+Target = str | Sequence[str]  # the column to predict, or several
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +45,29 @@ class Table:
 
     name: str
     source: str
-    target: str
+    target: str | tuple[str, ...]
     features: tuple[str, ...]
     A: Matrix
     y: np.ndarray
     fingerprint: str
     dropped: int = 0
+    beside: Mapping[str, np.ndarray] = field(default_factory=dict)  # other columns, by name
+    places: np.ndarray | None = None  # which data row of its file each row is, where there is one
 
     @property
     def rows(self) -> int:
         return len(self.y)
+
+    def only(self, chosen: np.ndarray) -> "Table":
+        """The table of some of its rows."""
+        beside = {name: values[chosen] for name, values in self.beside.items()}
+        places = None if self.places is None else self.places[chosen]
+        return replace(self, A=self.A[chosen], y=self.y[chosen], beside=beside, places=places)
+
+    @property
+    def stays_sparse(self) -> bool:
+        """Whether so few of its values are not zero that only those are held."""
+        return is_sparse(self.A) and SPARSE * self.A.nnz <= self.A.shape[0] * self.A.shape[1]
 
     @property
     def dense(self) -> np.ndarray:
@@ -45,124 +75,193 @@ class Table:
 
 
 def read_sites(
-    paths: Sequence[str | os.PathLike] | str | os.PathLike, target: str, missing: str = "refuse"
+    paths: Sequence[str | os.PathLike] | str | os.PathLike,
+    target: Target,
+    missing: str = "refuse",
+    wanted: Wanted = ALL,
 ) -> list[Table]:
     """One table per file, a folder being all the files in it, with the columns of the first file.
 
     LIBSVM files do not mention what is zero: features that other sites have become columns of it.
     """
     files = files_in([paths] if isinstance(paths, str | os.PathLike) else paths)
-    return align([read_site(file, target, missing) for file in files])
+    return align([read_site(file, target, missing, wanted) for file in files])
 
 
-def read_site(
-    path: str | os.PathLike,
-    target: str,
-    missing: str = "refuse",
-    wanted: Sequence[str] | None = None,
-) -> Table:
+def read_frames(
+    frames: Mapping[str, Frame], target: Target, missing: str = "refuse", wanted: Wanted = ALL
+) -> list[Table]:
+    """The same of data frames, by the names of their sites."""
+    sources = (InMemory(name, frame) for name, frame in frames.items())
+    return align([read_site(source, target, missing, wanted) for source in sources])
+
+
+def read_site(path: Given, target: Target, missing: str = "refuse", wanted: Wanted = ALL) -> Table:
     """The table in one file; its name is that of the file, without what follows the last dot.
 
-    Features are all columns but the target, or only those wanted, in that order.
+    A target of several columns is numbers, of which y has one column for each.
     """
-    path = Path(path)
-    columns, dropped = settle(path, target, read_columns(path, target, wanted), missing)
-    features, A, y, _ = columns
-    return Table(path.stem, str(path), target, features, A, y, fingerprint(features, A, y), dropped)
+    path, (first, *more) = source_of(path), (target,) if isinstance(target, str) else target
+    wanted = wanted._replace(beside=(*more, *wanted.beside))
+    columns, names = read_columns(path, first, wanted)
+    rules = wanted.rules(names, known_rule(missing))
+    columns, kept = settle(path, first, columns, rules, wanted.rule(first, missing), wanted)
+    features, A, y, _, beside = columns
+    if more:
+        y = np.column_stack([as_times(path, first, y), beside[:, : len(more)]])
+    others = dict(zip(wanted.beside[len(more) :], beside[:, len(more) :].T, strict=True))
+    name = (first, *more) if more else first
+    about = (name, features, A, y, fingerprint(features, A, y, others), int((~kept).sum()), others)
+    return Table(path.stem, str(path), *about, np.flatnonzero(kept))
+
+
+def as_times(path: Source, target: str, y: np.ndarray) -> np.ndarray:
+    if y.dtype.kind != "f":
+        raise InputError(f"{path}: column {target!r} is text and must be numbers; encode it.")
+    return y
+
+
+def read_beside(
+    path: Given, names: Sequence[str], schema: Schema | None = None
+) -> dict[str, np.ndarray]:
+    """The named columns of a file as numbers, none of which may be missing."""
+    path, wanted = source_of(path), Wanted(schema=schema, beside=tuple(names))
+    refuse_without_names(path)
+    found = design.read_beside(path, read_frame(path, None), wanted)
+    refuse_missing(path, names, found)
+    return dict(zip(names, found.T, strict=True))
 
 
 def read_features(
-    path: str | os.PathLike, features: Sequence[str], missing: str = "refuse"
+    path: Given,
+    features: Sequence[str],
+    missing: str = "refuse",
+    schema: Schema | None = None,
 ) -> Matrix:
-    """The named columns of a file, in that order, whatever else it holds: rows to predict.
+    """The named features of a file, in that order, whatever else it holds: rows to predict.
 
     No row is ever dropped; with `mean`, NaN is left for the caller to fill.
     """
-    path = Path(path)
-    columns = read_columns(path, None, features)
-    untargeted = Columns(columns.features, columns.A, np.zeros(0), np.zeros(0, bool))
-    return settle(path, "", untargeted, "refuse" if missing == "drop" else missing)[0].A
+    path, wanted = source_of(path), wanted_for(features, schema)
+    (found, A, *_), names = read_columns(path, None, wanted)
+    kept = lambda rule: "refuse" if rule == "drop" else rule
+    rules = [kept(rule) for rule in wanted.rules(names, known_rule(missing))]
+    untargeted = Columns(found, A, np.zeros(0), np.zeros(0, bool), np.zeros((A.shape[0], 0)))
+    settled, _ = settle(path, "", untargeted, rules, "", wanted)
+    return settled.A[:, [found.index(feature) for feature in features]]
 
 
-def read_columns(path: Path, target: str | None, wanted: Sequence[str] | None = None) -> Columns:
-    """All columns but the target as features, or only those wanted."""
+def wanted_for(features: Sequence[str], schema: Schema | None) -> Wanted:
+    """The columns of which a model's features are made."""
+    if schema is None:
+        return Wanted(tuple(features))
+    return Wanted(tuple(dict.fromkeys(schema.sources(features).values())), (), schema)
+
+
+def read_columns(path: Source, target: str | None, wanted: Wanted) -> tuple[Columns, list[str]]:
+    """What is wanted of a file, and the columns that the features are made of."""
     refuse_unreadable(path)
-    libsvm = path.suffix.lower() in LIBSVM
-    columns = read_libsvm(path, wanted) if libsvm else read_frame(path, target, wanted)
+    if isinstance(path, Path) and path.suffix.lower() in LIBSVM:
+        columns, names = read_sparse(path, target, wanted)
+    else:
+        columns, names = read_design(path, target, wanted)
     if not columns.A.shape[0]:
         raise InputError(f"{path}: there are no rows of data; leave the file out or fill it.")
     if not columns.features:
         raise InputError(f"{path}: there is no feature beside the target; add columns.")
-    return columns
+    return columns, names
 
 
-def refuse_unreadable(path: Path) -> None:
-    if not path.exists():
-        raise InputError(f"{path}: there is no such file; check the name.")
-    if path.is_dir():
-        raise InputError(f"{path}: this is a folder; name one file in it.")
-    if path.suffix.lower() not in (*FRAMES, *LIBSVM):
+def read_sparse(path: Path, target: str | None, wanted: Wanted) -> tuple[Columns, list[str]]:
+    if wanted.schema is not None:
+        raise InputError(f"{path}: LIBSVM holds numbers only, which need no schema; leave it out.")
+    if wanted.beside:
         raise InputError(
-            f"{path}: the name must end in {', '.join(FRAMES)}, or for LIBSVM in "
-            f"{', '.join(LIBSVM)}; rename or convert the file."
+            f"{path}: LIBSVM has no column {quoted(wanted.beside)} beside features and target; "
+            "convert the file."
         )
-    if path.stat().st_size == 0:
-        raise InputError(f"{path}: the file is empty; leave it out or fill it.")
+    columns = read_libsvm(path, wanted.features or None)
+    kept = [name for name in columns.features if name not in wanted.exclude]
+    if wanted.exclude:
+        A = spread(columns.A, columns.features, kept)
+        columns = columns._replace(features=tuple(kept), A=A)
+    return columns, kept
 
 
-def files_in(paths: Iterable[str | os.PathLike]) -> list[Path]:
-    """The files meant, in order; hidden files and folders within folders are passed over."""
-    found: list[Path] = []
-    for path in map(Path, paths):
-        inside = sorted(p for p in path.glob("[!.]*") if p.is_file()) if path.is_dir() else [path]
-        if not inside:
-            raise InputError(f"{path}: there is no file in this folder; put one there per site.")
-        found += inside
-    if not found:
-        raise InputError("There are no sites; name at least one file or folder.")
-    by_name: dict[str, Path] = {}
-    for path in found:
-        other = by_name.setdefault(path.stem, path)
-        if other is not path:
-            raise InputError(f"{path}: the site {path.stem!r} is already {other}; rename one file.")
-    return found
-
-
-def settle(path: Path, target: str, columns: Columns, missing: str) -> tuple[Columns, int]:
-    """The columns without what may not be missing, and the number of rows that cost."""
+def known_rule(missing: str) -> str:
     if missing not in MISSING:
         raise InputError(f"missing must be one of {', '.join(MISSING)}, got {missing!r}.")
-    features, A, y, absent = columns
-    refuse_infinite(path, target, columns)
+    return missing
+
+
+def settle(
+    path: Source,
+    target: str,
+    columns: Columns,
+    rules: Sequence[str],
+    of_target: str,
+    wanted: Wanted,
+) -> tuple[Columns, np.ndarray]:
+    """The columns without what may not be missing, and which rows are left.
+
+    There is a rule for each feature and one for the target and what is beside it.
+    """
+    features, A, y, absent, beside = columns
+    refuse_infinite(path, target, columns, wanted.beside)
     rows, cols = cells(A, np.isnan)
-    if rows.size and missing == "refuse":
-        more = f", the first of {rows.size} missing values" if rows.size > 1 else ""
+    rule = np.array(rules)[cols]
+    refused = rule == "refuse"
+    if refused.any():
+        first, more = refused.argmax(), refused.sum()
+        more = f", the first of {more} missing values" if more > 1 else ""
         raise InputError(
-            f"{path}: column {features[cols[0]]!r} has no value in data row {rows[0] + 1}{more}; "
-            "fill it in, or choose missing = 'drop' or 'mean'."
+            f"{path}: column {features[cols[first]]!r} has no value in data row {rows[first] + 1}"
+            f"{more}; fill it in, or choose missing = 'drop' or 'mean'."
         )
-    if absent.any() and missing != "drop":
+    if absent.any() and of_target != "drop":
         more = f", the first of {absent.sum()} such rows" if absent.sum() > 1 else ""
         raise InputError(
             f"{path}: the target {target!r} has no value in data row {absent.argmax() + 1}{more}; "
             "fill it in, or choose missing = 'drop'."
         )
-    if missing != "drop":
-        return columns, 0
-    kept = ~absent
-    kept[rows] = False
+    if of_target != "drop":
+        refuse_missing(path, wanted.beside, beside)
+    kept = (~absent if target else np.ones(A.shape[0], bool)) & ~np.isnan(beside).any(axis=1)
+    kept[rows[rule == "drop"]] = False
+    if kept.all():
+        return columns, kept
     if not kept.any():
         raise InputError(f"{path}: every row misses a value, so dropping them leaves none.")
-    return Columns(features, A[kept], y[kept], absent[kept]), int((~kept).sum())
+    part = Columns(features, A[kept], y[kept], absent[kept], beside[kept])
+    return part, kept
 
 
-def refuse_infinite(path: Path, target: str, columns: Columns) -> None:
-    rows, cols = cells(columns.A, np.isinf)
-    in_target = np.isinf(columns.y) if columns.y.dtype.kind == "f" else np.zeros(0, bool)
+def refuse_missing(path: Source, names: Sequence[str], beside: np.ndarray) -> None:
+    rows, cols = np.nonzero(np.isnan(beside))
+    if rows.size:
+        more = f", the first of {rows.size} missing values" if rows.size > 1 else ""
+        raise InputError(
+            f"{path}: column {names[cols[0]]!r} has no value in data row {rows[0] + 1}{more}; "
+            "fill it in, or choose missing = 'drop'."
+        )
+
+
+def refuse_infinite(path: Source, target: str, columns: Columns, beside: Sequence[str]) -> None:
+    """Refuse also what is so large that its square, or the sum of such squares, would be."""
+    beyond = lambda values: np.abs(values) > LARGEST
+    rows, cols = cells(columns.beside, beyond)
+    if rows.size:
+        where = f"column {beside[cols[0]]!r} is infinite in data row {rows[0] + 1}"
+        raise InputError(f"{path}: {where}; correct the value.")
+    rows, cols = cells(columns.A, beyond)
+    in_target = beyond(columns.y) if columns.y.dtype.kind == "f" else np.zeros(0, bool)
     if rows.size or in_target.any():
         name = columns.features[cols[0]] if rows.size else target
         where = f"data row {1 + (rows[0] if rows.size else in_target.argmax())}"
-        raise InputError(f"{path}: column {name!r} is infinite in {where}; correct the value.")
+        raise InputError(
+            f"{path}: column {name!r} is infinite in {where}, or beyond {LARGEST:g}; correct the "
+            "value, or measure it in another unit."
+        )
 
 
 def cells(A: Matrix, test: Callable) -> tuple[np.ndarray, np.ndarray]:
@@ -216,12 +315,16 @@ def arranged(table: Table, features: tuple[str, ...]) -> Table:
         return table
     if is_sparse(table.A):
         A = spread(table.A, table.features, features)
-        return replace(table, features=features, A=A, fingerprint=fingerprint(features, A, table.y))
+        return replace(
+            table, features=features, A=A, fingerprint=fingerprint(features, A, table.y, {})
+        )
     place = {name: j for j, name in enumerate(table.features)}
     return replace(table, features=features, A=table.A[:, [place[name] for name in features]])
 
 
-def fingerprint(features: Sequence[str], A: Matrix, y: np.ndarray) -> str:
+def fingerprint(
+    features: Sequence[str], A: Matrix, y: np.ndarray, beside: Mapping[str, np.ndarray]
+) -> str:
     """A SHA-256 of the content, the same for any file format and any order of the columns.
 
     It names the data without holding them; but whoever can guess a whole table can confirm it.
@@ -233,6 +336,8 @@ def fingerprint(features: Sequence[str], A: Matrix, y: np.ndarray) -> str:
         digest.update(json.dumps([features[j], len(rows)]).encode())
         digest.update(rows.astype("<i8").tobytes() + canonical(values))
     digest.update(canonical(y) if y.dtype.kind == "f" else json.dumps(y.tolist()).encode())
+    for name in sorted(beside):
+        digest.update(json.dumps([name]).encode() + canonical(beside[name]))
     return digest.hexdigest()
 
 

@@ -1,0 +1,205 @@
+"""A schema drafted from the files of all sites, and what a person should look at in it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tomli_w
+
+from proxfl.console.words import count
+from proxfl.tables.formats import is_sparse, quoted, read_frame
+from proxfl.tables.kinds import (
+    FALSE,
+    TRUE,
+    Boolean,
+    Category,
+    Column,
+    Count,
+    Date,
+    Identifier,
+    Number,
+    Ordered,
+)
+from proxfl.tables.schema import Schema, told
+from proxfl.tables.sites import Table
+from proxfl.tables.values import ENOUGH, NEARLY_ALL, Series, to_days, to_numbers, to_text
+
+FEW = 10  # whole numbers that are so few may be codes
+MOST = 50  # levels that a person would look through
+SCALES = (
+    ("none", "mild", "moderate", "severe"),
+    ("none", "low", "medium", "high"),
+    ("low", "moderate", "high"),
+    ("never", "rarely", "sometimes", "often", "always"),
+    ("poor", "fair", "good", "very good", "excellent"),
+    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
+)
+
+
+class Draft(NamedTuple):
+    """What a column is taken for, and the doubts about it."""
+
+    column: Column
+    doubts: tuple[str, ...]
+
+
+class Pooled(NamedTuple):
+    """One column of all sites: its text, without the missing, and the site of each value."""
+
+    text: Series
+    sites: np.ndarray
+    missing: int
+
+    @property
+    def distinct(self) -> list[str]:
+        return sorted(self.text.unique())
+
+    @property
+    def names_the_site(self) -> bool:
+        return len(self.text) >= ENOUGH and len(
+            set(zip(self.text, self.sites, strict=True))
+        ) == len(set(self.sites))
+
+    @property
+    def identifies(self) -> bool:
+        return len(self.text) >= ENOUGH and len(self.distinct) >= NEARLY_ALL * len(self.text)
+
+
+def draft(paths: Sequence[Path]) -> dict[str, Draft]:
+    """What each column is taken for, in the order in which files have them."""
+    frames = {path.stem: read_frame(path, None, None) for path in paths}
+    names = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
+    return {name: drafted(name, frames) for name in names}
+
+
+def drafted(name: str, frames: dict[str, Any]) -> Draft:
+    import pandas as pd
+
+    held = {site: frame[name] for site, frame in frames.items() if name in frame.columns}
+    texts = {site: to_text(column) for site, column in held.items()}
+    every = pd.concat(texts.values(), ignore_index=True)
+    sites = np.repeat(list(texts), [len(text) for text in texts.values()])
+    there = every.notna().to_numpy()
+    pooled = Pooled(every[there], sites[there], int((~there).sum()))
+    draft = first_that_fits(pooled, held)
+    lacking = [site for site in frames if site not in held]
+    doubts = [f"there is no such column at {quoted(lacking)}"] if lacking else []
+    if pooled.missing and not isinstance(draft.column, Identifier):
+        draft, told = filled(draft, pooled)
+        doubts.append(told)
+    return Draft(draft.column, (*draft.doubts, *doubts))
+
+
+def first_that_fits(pooled: Pooled, held: dict[str, Series]) -> Draft:
+    ordered = order_given(held)
+    if not len(pooled.text):
+        return Draft(Identifier(), ("it has no value at any site",))
+    if len(pooled.distinct) == 1:
+        return Draft(Identifier(), ("it has one value at all sites together",))
+    if pooled.names_the_site:
+        return Draft(Identifier(), ("every site has one value, which names it",))
+    if ordered is not None:
+        return Draft(Ordered(levels=ordered), ())
+    if set(pooled.text.str.lower()) <= {*TRUE, *FALSE}:
+        return Draft(Boolean(), ())
+    for rule in (as_numbers, as_dates):
+        if (found := rule(pooled)) is not None:
+            return found
+    return as_levels(pooled)
+
+
+def order_given(held: dict[str, Series]) -> list[str] | None:
+    """The order of levels, where Parquet files have one, the same at all sites."""
+    orders = {
+        tuple(map(str, column.cat.categories)) if getattr(column.dtype, "ordered", False) else None
+        for column in held.values()
+    }
+    (order,) = orders if len(orders) == 1 else (None,)
+    return None if order is None else list(order)
+
+
+def as_numbers(pooled: Pooled) -> Draft | None:
+    values, wrong = to_numbers(pooled.text)
+    if wrong.mean() > 1 - NEARLY_ALL:
+        return None
+    if wrong.any():
+        where = quoted(sorted(set(pooled.sites[wrong])))
+        return Draft(Number(), (f"no number in {count(int(wrong.sum()), 'row')} at {where}",))
+    if (values != np.floor(values)).any():
+        return Draft(Number(), ())
+    few, alone = len(pooled.distinct), "row has a number of its own"
+    if pooled.identifies:  # amounts repeat now and then, numbers of patients never
+        never_twice = few == len(pooled.text)
+        doubt = f"every {alone}" if never_twice else f"nearly every {alone}: does it name them?"
+        return Draft(Identifier() if never_twice else Number(), (doubt,))
+    if few == 2:
+        return Draft(Category(levels=pooled.distinct), ("two whole numbers, taken for codes",))
+    doubt = (f"{few} different whole numbers: codes of a category, perhaps?",) * (few <= FEW)
+    return Draft(Count() if values.min() == 0 else Number(), doubt)
+
+
+def as_dates(pooled: Pooled) -> Draft | None:
+    days = to_days(pooled.text)
+    if np.isnan(days).any():
+        return None
+    first = np.array(days.min(), "int64").astype("datetime64[D]").astype("datetime64[Y]")
+    return Draft(Date(since=f"{first}-01-01"), ("days since a year of no meaning",))
+
+
+def as_levels(pooled: Pooled) -> Draft:
+    levels = pooled.distinct
+    if pooled.identifies:
+        return Draft(Identifier(), ("nearly every row has a text of its own",))
+    if len(levels) > MOST:
+        return Draft(Identifier(), (f"its {len(levels)} different texts are many for a category",))
+    for scale in SCALES:
+        if {level.lower() for level in levels} <= set(scale) and len(levels) > 2:
+            by_place: Callable[[str], int] = lambda level, scale=scale: scale.index(level.lower())
+            return Draft(Ordered(levels=sorted(levels, key=by_place)), ("an order, by its words",))
+    usual = str(pooled.text.mode().iloc[0])
+    alike = len({level.lower().replace(" ", "") for level in levels}) < len(levels)
+    doubts = ["some levels differ by spelling only"] if alike else []
+    at = {level: set(pooled.sites[(pooled.text == level).to_numpy()]) for level in levels}
+    alone = [level for level in levels if len(at[level]) == 1]
+    if alone and len(set(pooled.sites)) > 1:
+        doubts.append(f"at one site only: {quoted(alone)}")
+    return Draft(Category(levels=levels, reference=usual), tuple(doubts))
+
+
+def filled(draft: Draft, pooled: Pooled) -> tuple[Draft, str]:
+    """Levels get a feature for rows without one, numbers their mean; a person may say otherwise."""
+    rule = "indicator" if draft.column.classes else "mean"
+    share = f"{pooled.missing} of {pooled.missing + len(pooled.text)} values are missing"
+    return draft._replace(column=draft.column.replace(missing=rule)), share
+
+
+def schema_of(drafts: dict[str, Draft]) -> Schema:
+    return Schema({name: draft.column for name, draft in drafts.items()})
+
+
+def as_toml(drafts: dict[str, Draft], source: str) -> str:
+    """The schema as a file to edit, with the doubts as comments."""
+    parts = [
+        f"# Drafted by 'proxfl schema' from {source}. Look at the lines marked with '?'; kinds are "
+        "number,\n# count, boolean, category, ordered, date and identifier, which is left out.\n"
+    ]
+    for name, (column, doubts) in drafts.items():
+        table = tomli_w.dumps({name: told(column)})
+        parts.append("".join(f"# ? {doubt}\n" for doubt in doubts) + table)
+    return "\n".join(parts)
+
+
+def seem_identifiers(tables: Sequence[Table]) -> list[str]:
+    """Features of whole numbers of which nearly every row of all sites has one of its own."""
+    if any(is_sparse(table.A) for table in tables):
+        return []
+    A = np.vstack([table.A for table in tables])
+    names = enumerate(tables[0].features if len(A) >= ENOUGH else ())
+    return [name for j, name in names if tells_rows_apart(A[:, j])]
+
+
+def tells_rows_apart(column: np.ndarray) -> bool:
+    values = column[~np.isnan(column)]
+    whole = bool((values == np.floor(values)).all())
+    return whole and len(np.unique(values)) >= NEARLY_ALL * len(column)
