@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from proxfl.algorithms.exactness import longest_step
 from proxfl.core import Algorithm, Objective, Received, Regulariser, Reply, repeat
 from proxfl.points import Point, Scalar, norm, zeros_like
 from proxfl.pytree import choice, count, positive, pytree
@@ -67,6 +68,12 @@ class Decoupled(Algorithm[Point, Memory, Point, Point]):
     @property
     def longest_prox(self):
         return jnp.maximum(self.eta_round, self.eta * self.tau)
+
+    def longest_proven(self, largest: float, mean: float) -> float | None:
+        """The longest eta_round proven to converge, by the largest and the mean smoothness."""
+        if self.inner_prox != "growing":
+            return None
+        return longest_step(largest, mean, float(self.eta_g), self.tau)
 
     def init(self, g, x0):
         return x0, Memory(start=x0, mean_grad=zeros_like(x0))  # so that c = 0 at first

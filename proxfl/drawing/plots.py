@@ -1,12 +1,17 @@
 """Figures: one style, colours safe for the colour-blind, drawn off screen and returned."""
 
-from collections.abc import Mapping
+import io
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from proxfl.console.words import printable
+from proxfl.storage.files import whole
 
 # A pandas DataFrame or Series: the types pandas infers for itself are too wide to check against.
 Frame = Any
@@ -41,25 +46,36 @@ def panels(
 
 
 def median_and_band(
-    axes: Axes, frame: Frame, x: str, y: str, label: str, index: int, floor: float | None = None
+    axes: Axes,
+    frame: Frame,
+    x: str,
+    y: str,
+    label: str,
+    look: Mapping[str, Any],
+    index: int = 0,
+    floor: float | None = None,
 ) -> None:
     """The median over seeds with a band from the first to the ninth decile."""
     table = frame.pivot_table(index=x, columns="seed", values=y)
     if floor is not None:
         table = table.clip(lower=floor)
-    colour, rows = COLOURS[index % len(COLOURS)], len(table)
+    rows = len(table)
+    places = (index * max(1, rows // 40), max(1, rows // 8))  # markers of two lines stand apart
     axes.plot(
-        table.index,
-        table.median(axis=1),
-        label=label,
-        color=colour,
-        marker=MARKERS[index % len(MARKERS)],
-        markevery=(index * max(1, rows // 40), max(1, rows // 8)),
-        markersize=4,
+        table.index, table.median(axis=1), label=label, markevery=places, markersize=4, **look
     )
     if table.shape[1] > 1:
         low, high = table.quantile(0.1, axis=1), table.quantile(0.9, axis=1)
-        axes.fill_between(table.index, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(table.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def legend_below(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None:
+    """One legend for all panels, each name once, where it covers no data."""
+    found = {}
+    for one in axes:
+        found |= dict(zip(*reversed(one.get_legend_handles_labels()), strict=True))
+    with matplotlib.rc_context(STYLE):
+        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
 
 
 def label(axes: Axes, title: str, x: str, y: str, log: str = "y", legend: bool = True) -> None:
@@ -72,15 +88,31 @@ def label(axes: Axes, title: str, x: str, y: str, log: str = "y", legend: bool =
         axes.legend()
 
 
+def words(text: Any, most: int = 28) -> str:
+    """A name from outside as matplotlib shows it: no formula between dollars, never left out.
+
+    A label that begins with an underscore would be missing in a legend.
+    """
+    shown = printable(text, most).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
+def drawn(figure: Figure, kind: str, dpi: int) -> bytes:
+    """The figure as a file of this kind, the same bytes for the same figure."""
+    buffer, metadata = io.BytesIO(), {"Date": None} if kind == "svg" else {"Software": None}
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a box stands for it
+        figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
+    return buffer.getvalue()
+
+
 def save_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Each figure as PNG and SVG, the same bytes for the same figure."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Each figure as PNG and SVG."""
     paths = []
     for name, figure in figures.items():
         for kind in ("png", "svg"):
             path = folder / f"{name}.{kind}"
-            metadata = {"Date": None} if kind == "svg" else {"Software": None}
-            with matplotlib.rc_context(STYLE):
-                figure.savefig(path, dpi=200, metadata=metadata)
+            with whole(path) as file:
+                file.write(drawn(figure, kind, 200))
             paths.append(path)
     return paths

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from proxfl.core import Algorithm
 from proxfl.engine import messages
+from proxfl.engine.devices import own_part
 from proxfl.losses import as_loss
 from proxfl.points import dtype
 from proxfl.problem import Problem, Shard
@@ -20,12 +21,13 @@ def check(
     algorithm: Algorithm, problem: Problem, shards: Shard, *, rounds: int, cohort: int | None
 ) -> None:
     """Raises ValueError with the first thing that is wrong."""
+    own = own_part(shards)  # of clients in other processes nothing can be read
     found = (
         bad_counts(algorithm, shards, rounds, cohort)
-        or bad_batch(problem, shards)
-        or as_loss(problem.loss).complaint(problem.x0, shards.examples)
-        or bad_start(problem, shards)
-        or bad_padding(problem, shards)
+        or bad_batch(problem, own)
+        or as_loss(problem.loss).complaint(problem.x0, own.examples)
+        or bad_start(problem, own)
+        or bad_padding(problem, own)
         or bad_prox_step(algorithm, problem)
     )
     if found is not None:

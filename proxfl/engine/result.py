@@ -54,6 +54,12 @@ class Result:
         """Write the model as a safetensors file."""
         save_safetensors(path, self.model)
 
+    def to(self, module: Any) -> Any:
+        """Write the model into the PyTorch module it is of, and give that back."""
+        from proxfl.torch import write  # an extra
+
+        return write(module, self.model)
+
 
 class DivergenceError(ArithmeticError):
     """The iterates left the finite numbers; `result` holds what was recorded until then."""

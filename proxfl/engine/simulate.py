@@ -18,6 +18,7 @@ from proxfl.console.progress import Report
 from proxfl.console.progress import progress as show_progress
 from proxfl.core import Algorithm
 from proxfl.engine.checks import check
+from proxfl.engine.devices import agreed
 from proxfl.engine.measure import Nonzeros, ObjectiveValue, Observer, Snapshot, optimality
 from proxfl.engine.messages import round_bytes
 from proxfl.engine.result import DivergenceError, Recorder, Result
@@ -51,7 +52,9 @@ def simulate(
 
     `observe` names the metrics recorded every `every` rounds; `until` stops the run once all the
     named metrics are at or below their bounds; `cohort` draws that many clients per round; `block`
-    bounds memory by working on that many clients at a time. The precision is that of `x0`.
+    bounds memory by working on that many clients at a time. The precision is that of `x0`. All
+    clients weigh the same, as in the paper, unless `weights` says otherwise: "samples" weighs them
+    by their rows, as `px.fit` and `proxfl train` do.
     """
     x0 = as_point(problem.x0)
     with precision(dtype(x0)):
@@ -73,7 +76,10 @@ def simulate(
         step = partial(compiled, algorithm, problem, shards, cohort=cohort, block=block)
         every = every or max(1, rounds // 100)
         with show_progress(type(algorithm).__name__, rounds, progress) as report:
-            run, met = drive(step, run, observe, until or {}, rounds, every, recorder, report)
+            agree = partial(agreed, shards)
+            run, met = drive(
+                step, run, observe, until or {}, rounds, every, recorder, report, agree
+            )
         up, down = round_bytes(algorithm, problem, shards)
         model = jax.tree.map(np.asarray, algorithm.output(problem.g, run.server))
         result = Result(
@@ -167,8 +173,12 @@ def drive(
     every: int,
     recorder: Recorder,
     report: Report,
+    agree: Callable[[float], float],
 ) -> tuple[Run, bool]:
-    """Call the compiled program until the rounds are done, the goal is met or the run blows up."""
+    """Call the compiled program until the rounds are done, the goal is met or the run blows up.
+
+    How much one call does hangs on the time that calls take, as processes `agree` on it.
+    """
     begun = time.monotonic()
     run, _, _ = step(run, observe, 0, every, True, until)  # compiles, runs no round
     first = int(run.round)
@@ -181,7 +191,7 @@ def drive(
         due = (done + stride) % every == 0 or done + stride == rounds
         begun = time.monotonic()
         run, log, i = step(run, observe, times, stride, due, until)
-        now, spent = int(run.round) - first, time.monotonic() - begun
+        now, spent = int(run.round) - first, agree(time.monotonic() - begun)
         log = {name: np.asarray(column)[: int(i)] for name, column in log.items()}
         met = bool(until) and due and all(log[name][-1] <= bound for name, bound in until.items())
         blown = not bool(finite(run))

@@ -26,6 +26,13 @@ class Stepped(Protocol):
     tau: int
 
 
+@runtime_checkable
+class Proven(Protocol):
+    """An algorithm that knows up to which step over one round it is proven to converge."""
+
+    def longest_proven(self, largest: float, mean: float) -> float | None: ...
+
+
 def largest_curvature(grad, x: Point, key: PRNGKeyArray, steps: int = 40) -> Scalar:
     """The largest absolute eigenvalue of the Jacobian of `grad` at x, from below."""
     flat, unravel = jax.flatten_util.ravel_pytree(x)
@@ -66,7 +73,7 @@ def most_curved(
     bound = as_loss(problem.loss).curvature
     if not math.isfinite(bound):
         return 1.0, problem, shard
-    rows, _ = shard.examples
+    rows = shard.examples[0]
     zeros = jnp.zeros_like(over(lambda rows: scores(x, rows))(rows))
     return bound, Problem(problem.g, x, Squared()), shard._replace(examples=(rows, zeros))
 
@@ -80,13 +87,26 @@ def smoothness(
 
 
 def advice(algorithm: Algorithm, problem: Problem, shards: Shard, block: int | None) -> str:
-    """What to try after a divergence."""
+    """What to try after a divergence: a step that is proven to converge, or else 1/L."""
     if not isinstance(algorithm, Stepped):
         return "Lower its step and try again."
-    curvature = float(mean_curvature_bound(problem, shards, problem.x0, jax.random.key(0), block))
+    mean, largest = curvatures(problem, shards, block)
+    if not 0 < mean < math.inf:
+        return "Lower its step and try again."
+    proven = algorithm.longest_proven(largest, mean) if isinstance(algorithm, Proven) else None
+    limit = 1 / mean if proven is None else proven
+    words = "1/L is about" if proven is None else "it is proven to converge up to about"
     round_step = float(algorithm.eta * algorithm.eta_g) * algorithm.tau
-    safe = float(algorithm.eta) / max(2.0, round_step * curvature)
+    safe = float(algorithm.eta) * min(0.5, limit / round_step)
     return (
-        f"Its step over one round is eta * eta_g * tau = {round_step:.3g} while 1/L is about "
-        f"{1 / curvature:.3g} at the start: try eta={safe:.2g}."
+        f"Its step over one round is eta * eta_g * tau = {round_step:.3g} while {words} "
+        f"{limit:.3g}, by the curvature at the start: try eta={safe:.2g}."
     )
+
+
+def curvatures(problem: Problem, shards: Shard, block: int | None) -> tuple[float, float]:
+    """The smoothness of the mean loss, and the largest of any client, as seen from the start."""
+    key = jax.random.key(0)
+    mean = float(mean_curvature_bound(problem, shards, problem.x0, key, block))
+    each = jax.lax.map(lambda shard: curvature_bound(problem, shard, problem.x0, key), shards)
+    return mean, max(mean, float(jnp.max(each)))

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+BILLION = 10**9
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -61,14 +62,14 @@ def number(words: str, holds: Callable[[float], bool]) -> Kind:
     return Kind(words, read, {"type": as_number, "metavar": "X"})
 
 
-def whole(least: int) -> Kind:
+def whole(least: int, most: int = BILLION) -> Kind:
     def read(value):
         demand(isinstance(value, numbers.Integral) and not isinstance(value, bool))
-        demand(int(value) >= least)
+        demand(least <= int(value) <= most)
         return int(value)
 
     typed = {"type": as_number, "metavar": "N"}
-    return Kind(f"a whole number of at least {least}", read, typed)
+    return Kind(f"a whole number from {least} to {most}", read, typed)
 
 
 def one_of(*names: str) -> Kind:
@@ -100,6 +101,18 @@ def paths(value: Any) -> tuple[str, ...]:
     return (text(value),) if single else tuple(map(text, value))
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    demand(not isinstance(value, str))
+    return tuple(map(text, value))
+
+
+def names(value: Any) -> str | tuple[str, ...]:
+    """One text, or several different ones; a list of one is that one."""
+    found = (text(value),) if isinstance(value, str) else texts(value)
+    demand(0 < len(found) == len(set(found)))
+    return found[0] if len(found) == 1 else found
+
+
 def interval(value: Any) -> tuple[float, float]:
     lo, hi = map(real, value)
     demand(lo <= hi and lo < math.inf and hi > -math.inf)
@@ -113,12 +126,13 @@ def switched_number(value: Any) -> float | None:
 
 
 TEXT = Kind("a text", text)
+TEXTS = Kind("a list of texts", texts, {"nargs": "+", "metavar": "NAME"})
+NAMES = Kind("a text, or several different ones", names, {"nargs": "+", "metavar": "COLUMN"})
 FLAG = Kind("true or false", flag, {"action": argparse.BooleanOptionalAction})
 PATH = Kind("a path", text, is_path=True)
 PATHS = Kind("a list of paths", paths, {"nargs": "*"}, by_place=True, is_path=True)
 POSITIVE_NUMBER = number("a positive number", lambda v: v > 0)
 NON_NEGATIVE_NUMBER = number("a non-negative number", lambda v: v >= 0)
-SHARE = number("a number between 0 and 1", lambda v: 0 < v < 1)
 INTERVAL = Kind(
     "two numbers, the lower first",
     interval,

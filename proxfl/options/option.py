@@ -26,7 +26,7 @@ class Option(NamedTuple):
         """The value in its one form; InputError if the option does not take it."""
         try:
             return self.kind.read(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(
                 f"key {self.key!r} must be {self.kind.words}, got {value!r}; it is {self.meaning}."
             ) from None
@@ -50,7 +50,7 @@ class Options(abc.ABC):
         for key, option in table.items():
             if key not in read and option.default is REQUIRED:
                 raise InputError(f"key {key!r} is missing; it is {option.meaning}.")
-        held = {key: read.get(key, option.default) for key, option in table.items()}
+        held = {key: read.get(key, self.usual(o, read)) for key, o in table.items()}
         object.__setattr__(self, "_held", held)
         self.check()
 
@@ -58,6 +58,10 @@ class Options(abc.ABC):
     @abc.abstractmethod
     def table(cls) -> dict[str, Option]:
         """The options there are, by key."""
+
+    def usual(self, option: Option, given: Mapping[str, Any]) -> Any:
+        """The value of an option that is left out, which may depend on those given."""
+        return option.default
 
     @abc.abstractmethod
     def check(self) -> None:

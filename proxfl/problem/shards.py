@@ -25,6 +25,7 @@ class Shard(NamedTuple):
     examples: Any
     size: Int[Array, ""]
     weight: Float[Array, ""]
+    counts: Float[Array, " rows"] | None = None  # how much each row counts; all alike, if None
 
     @property
     def capacity(self) -> int:
@@ -33,6 +34,9 @@ class Shard(NamedTuple):
 
     def row_weights(self, kind: Any) -> Float[Array, " rows"]:
         """Each row's weight in the client's mean; 0 for padding."""
+        if self.counts is not None:
+            counts, total = self.counts.astype(kind), jnp.sum(self.counts).astype(kind)
+            return counts / jnp.where(total > 0, total, 1.0)
         real = jnp.arange(self.capacity, dtype=self.size.dtype) < self.size
         return real.astype(kind) / self.size.astype(kind)
 
@@ -53,8 +57,17 @@ def shards_of(
     return stack(sites, client_weights(weights, sizes), max(sizes), dtype)
 
 
-def stack(sites: Sequence[Any], weights: np.ndarray, capacity: int, dtype: Any) -> Shard:
-    """Sites of the same arrays as one federation of `capacity` rows each."""
+def stack(
+    sites: Sequence[Any],
+    weights: np.ndarray,
+    capacity: int,
+    dtype: Any,
+    counts: Sequence[np.ndarray] | None = None,
+) -> Shard:
+    """Sites of the same arrays as one federation of `capacity` rows each.
+
+    With `counts` rows count that much in the mean of their site, for each site an array.
+    """
 
     def pad(*leaves):
         if len({leaf.shape[1:] for leaf in leaves}) > 1:
@@ -75,7 +88,11 @@ def stack(sites: Sequence[Any], weights: np.ndarray, capacity: int, dtype: Any) 
     arrays = [jax.tree.map(as_array, site) for site in sites]
     sizes = np.array([jax.tree.leaves(site)[0].shape[0] for site in arrays], np.int32)
     examples = jax.tree.map(pad, *arrays)
-    return Shard(examples, jnp.asarray(sizes), jnp.asarray(weights.astype(dtype)))
+    made = Shard(examples, jnp.asarray(sizes), jnp.asarray(weights.astype(dtype)))
+    if counts is None:
+        return made
+    padded = [np.pad(rows, (0, capacity - len(rows))) for rows in counts]
+    return made._replace(counts=jnp.asarray(np.stack(padded), dtype))
 
 
 def as_array(leaf: Any) -> Any:
@@ -116,7 +133,7 @@ def first_bad_row(leaf: Any) -> int | None:
     return int(rows.min()) if rows.size else None
 
 
-def client_weights(weights: str | Sequence[float], sizes: Sequence[int]) -> np.ndarray:
+def client_weights(weights: str | Sequence[float], sizes: Sequence[int | float]) -> np.ndarray:
     """Weights that sum to one."""
     if isinstance(weights, str):
         if weights not in ("uniform", "samples"):

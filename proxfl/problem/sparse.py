@@ -53,6 +53,16 @@ class SparseMatrix:
     def __matmul__(self, x: Any) -> Any:
         return product(self, x, False)
 
+    def take(
+        self, columns: Int[Array, " some"], axis: int, mode: str, fill_value: float
+    ) -> Float[Array, "rows some"]:
+        """Some columns, written out, as `jnp.take` gives them; one beyond the last is zeros."""
+        count = columns.shape[0]
+        place = jnp.full(self.width, count, columns.dtype)
+        place = place.at[columns].set(jnp.arange(count, dtype=columns.dtype), mode="drop")
+        written = jnp.zeros((self.shape[0], count), self.values.dtype)
+        return written.at[self.rows, place[self.columns]].add(self.values, mode="drop")
+
     def __getitem__(self, rows: Int[Array, " some"]) -> "SparseMatrix":
         """The matrix of some rows, each padded to the longest."""
         window = jnp.arange(self.longest, dtype=self.starts.dtype)

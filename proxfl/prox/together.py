@@ -76,12 +76,20 @@ class Then(Directional):
 
 def together(*parts: Regulariser) -> Regulariser:
     """The sum of the parts, if its prox is known; the order in which they come does not matter."""
-    ridge = [part.weight for part in parts if isinstance(part, SquaredL2)]
-    rest = joined([part for part in parts if not isinstance(part, SquaredL2 | Zero)])
+    terms = [term for part in parts for term in terms_of(part)]
+    ridge = [term.weight for term in terms if isinstance(term, SquaredL2)]
+    rest = joined([term for term in terms if not isinstance(term, SquaredL2 | Zero)])
     if len(rest) > 1:
         rest = [compose(rest)]
     g = rest[0] if rest else Zero()
     return Ridge(g, sum(ridge)) if ridge else g
+
+
+def terms_of(g: Regulariser) -> list[Regulariser]:
+    """What a sum made here was made of."""
+    if isinstance(g, Ridge):
+        return [*terms_of(g.g), SquaredL2(g.weight)]
+    return [*terms_of(g.first), *terms_of(g.second)] if isinstance(g, Then) else [g]
 
 
 def joined(parts: list[Regulariser]) -> list[Regulariser]:
@@ -101,6 +109,9 @@ def join(part: Regulariser, other: Regulariser) -> Regulariser | None:
         return Box(np.maximum(other.lo, 0.0), other.hi)
     if isinstance(part, NonNegative) and isinstance(other, Simplex):
         return other
+    for kind in (L1, Curve):
+        if isinstance(part, kind) and isinstance(other, kind):
+            return kind(part.weight + other.weight)
     if isinstance(part, Curve) and isinstance(other, Ellipsoids):
         return replace(other, curve=other.curve + part.weight)
     return None
