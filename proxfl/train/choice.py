@@ -5,7 +5,7 @@ from typing import Any
 
 from proxfl import plugins
 from proxfl.options import Kind, Option, Options
-from proxfl.options.kinds import SHARE, one_of, whole
+from proxfl.options.kinds import number, one_of, whole
 from proxfl.options.option import by_key
 from proxfl.train.penalties import swept
 
@@ -35,10 +35,11 @@ def key_among(keys: tuple[str, ...]) -> Kind:
     return kind._replace(read=lambda value: kind.read(underscored(value)))
 
 
+RATIO = number("a number between 1e-12 and 1", lambda v: 1e-12 <= v < 1)
 SWEEP = "the weight that the path runs along"
 OTHERS = (
-    Option("points", whole(2), "the number of weights on the path", 50),
-    Option("ratio", SHARE, "the smallest weight, relative to the largest", 1e-2),
+    Option("points", whole(2, 10_000), "the number of weights on the path", 50),
+    Option("ratio", RATIO, "the smallest weight, relative to the largest", 1e-2),
     Option(
         "by",
         one_of("rows", "sites"),

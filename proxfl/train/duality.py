@@ -29,15 +29,14 @@ def duality_gap(
     `g` is that of the coefficients alone; with a `unit` for each feature, of unit * coefficient.
     """
     loss, federation = cast(Any, driver.problem.loss), driver.federation
-    if not loss.convex:
+    if not loss.has_dual:
         return None
-    coef = coef_of(x)
-    by = loss.centring.none(coef.shape[1:])
+    question: dict[str, Any] = {"x": x}
     if isinstance(x, Tree):
         told = federation.ask("imbalance", {"x": x})
-        by = loss.centring.correction(driver.mean(told, "imbalance"))
-    ask = lambda scale: federation.ask("conjugate", {"x": x, "correction": by, "scale": scale})
-    whole = ask(jnp.ones((), coef.dtype))
+        question["correction"] = loss.centring.correction(driver.mean(told, "imbalance"))
+    ask = lambda scale: federation.ask("conjugate", question | {"scale": scale})
+    whole = ask(jnp.ones((), coef_of(x).dtype))
     v = -driver.mean(whole, "gradient")
     if unit is not None:
         v = jax.vmap(jnp.divide)(v, jnp.asarray(unit))
@@ -46,7 +45,8 @@ def duality_gap(
         return None
     told = whole if scale == 1 else ask(jnp.asarray(scale, v.dtype))
     gap = objective + float(driver.mean(told, "value")) + penalty
-    return max(gap, 0.0) if np.isfinite(gap) else None  # below 0 only by rounding
+    # Below 0 by rounding, or because answers contradict one another: then it counts by its size.
+    return abs(gap) if np.isfinite(gap) else None
 
 
 def conjugate(g: Regulariser, v: Point) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from proxfl.core import Algorithm, Received
-from proxfl.points import Scalar
+from proxfl.points import Point, Scalar
 
 
 class Call(NamedTuple):
@@ -26,6 +26,17 @@ class Call(NamedTuple):
     counted: int
     round: int
     exchange: int
+
+
+class Exact(NamedTuple):
+    """What an exchange is known to ask for: an uplink is `factor` times the gradient at `x`.
+
+    Beside it the client reports its `loss` there. So a site says in a round what it may be asked
+    for otherwise, too, and a federation can hold the one against the other.
+    """
+
+    x: Point
+    factor: float
 
 
 class Answers(NamedTuple):
@@ -52,5 +63,7 @@ class Federation(abc.ABC):
         """Every site's answer to a named task of `proxfl.train.tasks`, by site."""
 
     @abc.abstractmethod
-    def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
+    def visit(
+        self, algorithm: Algorithm, call: Call, down: Any, exact: Exact | None = None
+    ) -> Answers:
         """One exchange of the algorithm with the sites."""

@@ -12,29 +12,35 @@ w_i mean_rows loss, so that the mean over folds weighs every row as the full obj
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
 
+from proxfl.engine.messages import message_bytes
 from proxfl.errors import InputError
-from proxfl.losses import coef_of, scores
+from proxfl.losses import coef_of
+from proxfl.losses.scorecards import Rows
 from proxfl.points import Point
 from proxfl.precision import precision
-from proxfl.problem import Problem, Shard
+from proxfl.problem import Shard
 from proxfl.tables import Table
-from proxfl.train.agreement import agree, problem_of, summarise
-from proxfl.train.choice import Choice
-from proxfl.train.path import (
-    ENDLESS,
-    ReadySites,
-    RegularisationPath,
-    along,
-    padded_size,
-    stacked,
-    walk,
+from proxfl.train.agreement import (
+    Agreement,
+    agree,
+    agreement_bytes,
+    problem_of,
+    row_counts,
+    shards_for,
+    summarise,
 )
+from proxfl.train.choice import Choice
+from proxfl.train.local import Traffic, total
+from proxfl.train.path import RegularisationPath, padded_size, ready, weights_along
 from proxfl.train.spec import Spec, loss_of
+from proxfl.train.tasks import rows_at
+from proxfl.train.walk import Found, ReadySites, walk
 
 
 class Fold(NamedTuple):
@@ -55,6 +61,7 @@ class Validation:
     parts: tuple[str, ...]  # what a model may hold
     selected: np.ndarray  # [folds, weights, parts]
     rounds: np.ndarray
+    traffic: Traffic  # beyond that of the path
 
     @property
     def mean(self) -> np.ndarray:
@@ -67,7 +74,13 @@ class Validation:
 
     @property
     def mean_scores(self) -> dict[str, np.ndarray]:
-        return {name: self.shares @ values for name, values in self.scores.items()}
+        """Over the folds whose rows tell; NaN if none do."""
+        known = {name: np.isfinite(values) for name, values in self.scores.items()}
+        mean = lambda values, told: (
+            (self.shares @ np.where(told, values, 0.0))
+            / np.where(told.any(axis=0), self.shares @ told, np.nan)
+        )
+        return {name: mean(values, known[name]) for name, values in self.scores.items()}
 
     @property
     def stability(self) -> np.ndarray:
@@ -93,27 +106,61 @@ def cross_validate(
     watch: Callable[[int], None] = lambda done: None,
 ) -> Validation:
     """Score every weight of the path on rows that its models have not seen."""
-    spec, dealt = path.spec, deal(path.spec, path.choice, tables)
-    parts, judged, selected, rounds = path.sweep.parts, [], [], []
+    dealt = deal(path.spec, path.choice, tables)
     with precision(np.float64):
-        for done, fold in enumerate(dealt):
-            training, held_out = split(path, tables, fold)
-            solve_at = along(training, spec, path.key)
-            step = lambda k, done=done: watch(done * len(path.weights) + k)
-            walked = walk(solve_at, path.weights, solve_at(ENDLESS), step)
-            models = jax.tree.map(lambda *a: np.stack(a), *(solved.x for solved in walked))
-            judged.append(left_out(training.problem, held_out, models))
-            selected.append([parts.present(np.asarray(coef_of(solved.x))) for solved in walked])
-            rounds.append([len(solved.records) for solved in walked])
+        training, held_out = split_all(path.spec, path.agreement, tables, dealt)
+        walked = walk(training, path.spec, path.key, lambda gradient: path.weights, watch)
+        return scored(path, tables, dealt, training, held_out, walked.found, walked.traffic)
+
+
+def path_with_folds(
+    spec: Spec,
+    tables: Sequence[Table],
+    choice: Choice,
+    watch: Callable[[int], None] = lambda done: None,
+) -> tuple[RegularisationPath, Validation]:
+    """A path and its cross-validation, which share exchanges where the method can."""
+    spec = spec.replace(**{choice.sweep: 1.0}).read_files()  # any weight: the penalty is there
+    dealt = deal(spec, choice, tables)
+    with precision(np.float64):
+        sites = ready(spec, tables)
+        training, held_out = split_all(spec, sites.agreement, tables, dealt)
+        weights = weights_along(sites, spec, choice, None)
+        walked = walk([sites, *training], spec, choice.sweep, weights, watch)
+        path = RegularisationPath.of(spec, choice, sites.agreement, walked)
+        return path, scored(path, tables, dealt, training, held_out, walked.found[1:], Traffic())
+
+
+def scored(
+    path: RegularisationPath,
+    tables: Sequence[Table],
+    dealt: Sequence[Fold],
+    training: Sequence[ReadySites],
+    held_out: Sequence[Shard],
+    walked: Sequence[Sequence[Found]],
+    traffic: Traffic,
+) -> Validation:
+    """What the models of each fold are worth on the rows left out; one exchange tells it."""
+    parts, judged, selected = path.sweep.parts, [], []
+    for sites, held, found in zip(training, held_out, walked, strict=True):
+        models = jax.tree.map(lambda *a: np.stack(a), *(one.x for one in found))
+        losses, means = left_out(sites, held, models)
+        ranks = [ranked(sites, held, one.x) for one in found]
+        judged.append((losses, means | {n: np.array([r[n] for r in ranks]) for n in ranks[0]}))
+        selected.append([parts.present(np.asarray(coef_of(one.x))) for one in found])
     losses, scores = jax.tree.map(lambda *a: np.stack(a), *judged)
+    models = [one.x for found in walked for one in found]
+    sites = len(path.agreement.sites)
+    scoring = Traffic(1, sites * message_bytes((losses, scores)), sites * message_bytes(models))
     return Validation(
         names=tuple(fold.name for fold in dealt),
-        shares=np.array([share(path, fold) for fold in dealt]),
+        shares=np.array([share(path, tables, fold) for fold in dealt]),
         losses=losses,
         scores=scores,
         parts=parts.names(path.agreement.features, len(path.agreement.targets)),
         selected=np.array(selected),
-        rounds=np.array(rounds),
+        rounds=np.array([[one.rounds for one in found] for found in walked]),
+        traffic=total({"": traffic, "scores": scoring}),
     )
 
 
@@ -121,6 +168,10 @@ def deal(spec: Spec, choice: Choice, tables: Sequence[Table]) -> list[Fold]:
     if choice.by == "sites":
         if len(tables) < 2:
             raise InputError("folds of sites need two sites or more; use folds of rows.")
+        if spec.site_intercepts:
+            raise InputError(
+                "a site that is left out has no intercept of its own; use folds of rows."
+            )
         leave = lambda table, site: np.full(table.rows, table.name == site)
         return [Fold(t.name, [leave(table, t.name) for table in tables]) for t in tables]
     folds, most = choice.folds, max(table.rows for table in tables)
@@ -136,59 +187,92 @@ def deal_rows(spec: Spec, table: Table, folds: int, site: int) -> np.ndarray:
     """The fold of each row, at random but even, class by class."""
     rng = np.random.default_rng([spec.seed, site])
     by_chance = rng.permutation(table.rows)
-    most = loss_of(spec).target.most
-    classes = np.unique(table.y, return_inverse=True)[1] if most else by_chance
-    order = np.lexsort((by_chance, classes))
+    strata = np.unique(loss_of(spec).target.strata(table.y), return_inverse=True)[1]
+    order = np.lexsort((by_chance, strata))
     # A random first fold, so that what is left over at small sites spreads over all folds.
     numbers = np.empty(table.rows, int)
     numbers[order] = (np.arange(table.rows) + rng.integers(folds)) % folds
     return numbers
 
 
-def rows_of(table: Table, chosen: np.ndarray) -> Table:
-    return replace(table, A=table.A[chosen], y=table.y[chosen])
+def split_all(
+    spec: Spec, full: Agreement, tables: Sequence[Table], dealt: Sequence[Fold]
+) -> tuple[list[ReadySites], list[Shard]]:
+    """The sites with the rows each fold trains on, and those with the rows it is scored on."""
+    pairs = [split(spec, full, tables, fold) for fold in dealt]
+    return [training for training, _ in pairs], [held for _, held in pairs]
 
 
 def split(
-    path: RegularisationPath, tables: Sequence[Table], fold: Fold
+    spec: Spec, full: Agreement, tables: Sequence[Table], fold: Fold
 ) -> tuple[ReadySites, Shard]:
-    """The sites with the rows a fold trains on, and those with the rows it is scored on.
-
-    All folds have shards of one shape, so that they share their programs.
-    """
-    spec, full, capacity = path.spec, path.agreement, padded_size(max(t.rows for t in tables))
-    kept = [rows_of(table, ~out) for table, out in zip(tables, fold.out, strict=True)]
-    told = {t.name: summarise(t, spec) | {"labels": full.classes} for t in kept if t.rows}
-    if not told:
-        raise InputError(f"{fold.name} leaves no row to train on; use fewer folds.")
+    """All folds have shards of one shape, so that they share their programs."""
+    capacity = padded_size(max(t.rows for t in tables))
+    kept = [table.only(~out) for table, out in zip(tables, fold.out, strict=True)]
+    same = {"labels": full.classes} if full.classes else {}
+    told = {t.name: summarise(t, spec) | same for t in kept if t.rows}
+    if not told or (spec.site_intercepts and len(told) < len(tables)):
+        at = "" if not told else " at a site, and so no intercept of its own"
+        raise InputError(f"{fold.name} leaves no row to train on{at}; use fewer folds.")
     agreement = replace(agree(spec, told), classes=full.classes, targets=full.targets)
-    held = [rows_of(table, out) for table, out in zip(tables, fold.out, strict=True)]
+    held = [table.only(out) for table, out in zip(tables, fold.out, strict=True)]
     weights = np.zeros(len(tables))
     weights[[t.rows > 0 for t in kept]] = agreement.weights
-    train = stacked(spec, kept, agreement, weights, capacity)
-    part = np.array(full.weights) * np.array([out.mean() for out in fold.out])
-    test = stacked(spec, held, agreement, part / part.sum(), capacity)
-    return ReadySites(agreement, problem_of(spec, agreement), train), test
+    train = shards_for(spec, kept, agreement, weights, capacity)
+    part = np.array(full.weights) * parts_out(spec, tables, fold)
+    test = shards_for(spec, held, agreement, part / part.sum(), capacity)
+    problem = problem_of(spec, agreement)
+    return ReadySites(agreement, problem, train, agreement_bytes(told, agreement)), test
 
 
-def share(path: RegularisationPath, fold: Fold) -> float:
+def parts_out(spec: Spec, tables: Sequence[Table], fold: Fold) -> np.ndarray:
+    """Of each site, the part of its rows that is left out, by how much they count."""
+    counts = [row_counts(table, spec) for table in tables]
+    return np.array([n @ out / n.sum() for n, out in zip(counts, fold.out, strict=True)])
+
+
+def share(path: RegularisationPath, tables: Sequence[Table], fold: Fold) -> float:
     """The weight that the rows left out have in the full objective."""
-    return float(np.array(path.agreement.weights) @ [out.mean() for out in fold.out])
+    return float(np.array(path.agreement.weights) @ parts_out(path.spec, tables, fold))
 
 
-@jax.jit
-def left_out(problem: Problem, shards: Shard, models: Point):
-    """For each model, the mean loss of the shards' rows, and the mean of its target's scores."""
-    loss: Any = problem.loss
+def ranked(training: ReadySites, held_out: Shard, x: Point) -> dict[str, float]:
+    """Scores of the rows left out that are no means over rows, such as areas under curves."""
+    loss: Any = training.problem.loss
+    card, z = loss.target.scorecard, np.asarray(scores_left_out(loss, training.shards, held_out, x))
+    sums = []
+    for i in np.flatnonzero(held_out.weight):
+        shard = jax.tree.map(lambda a, i=i: np.asarray(a[i]), held_out)
+        own = jax.tree.map(lambda a, n=int(shard.size): a[:n], (z[i], shard.examples[1]))
+        counts = np.ones(shard.size) if shard.counts is None else shard.counts[: shard.size]
+        sums.append(card.rank_sums(Rows(own[0], own[1], loss.mean(own[0]), counts)))
+    return card.ranks(jax.tree.map(lambda *a: np.sum(a, axis=0), *sums))
+
+
+@partial(jax.jit, static_argnames="loss")
+def scores_left_out(loss: Any, trained: Shard, shards: Shard, x: Point) -> Any:
+    one = lambda before, shard: rows_at(shard, x)[0] + loss.level(*rows_at(before, x))
+    return jax.vmap(one)(trained, shards)
+
+
+def left_out(training: ReadySites, held_out: Shard, models: Point):
+    """For each model, the mean loss of the rows left out, and the mean of its target's scores."""
+    return judged_by(cast(Any, training.problem.loss), training.shards, held_out, models)
+
+
+@partial(jax.jit, static_argnames="loss")
+def judged_by(loss: Any, trained: Shard, shards: Shard, models: Point):
     others = loss.target.scores
 
     def one_model(x):
-        def one_site(shard):
-            A, y = shard.examples
-            evenly = shard.row_weights(A.dtype)
-            judged = {name: evenly @ of(scores(x, A), y) for name, of in others.items()}
-            return problem.objective(shard).value(x), judged
+        def one_site(before, shard):
+            z, *about = rows_at(shard, x)
+            z = z + loss.level(*rows_at(before, x))
+            y, weights = about
+            means = {name: weights @ of(z, y) for name, of in others.items()}
+            return loss.of_new_rows.at(z, y, weights), means
 
-        return jax.tree.map(lambda sites: shards.weight @ sites, jax.vmap(one_site)(shards))
+        mean = lambda sites: shards.weight @ sites
+        return jax.tree.map(mean, jax.vmap(one_site)(trained, shards))
 
     return jax.lax.map(one_model, models)

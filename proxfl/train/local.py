@@ -12,21 +12,21 @@ from proxfl.engine.round import ask_clients, draw_cohort, start
 from proxfl.engine.visit import round_key
 from proxfl.problem import Problem, Shard
 from proxfl.prox import Zero
-from proxfl.train.federation import Answers, Call, Federation
+from proxfl.train.federation import Answers, Call, Exact, Federation
 from proxfl.train.tasks import TASKS
 
 
 class Traffic(NamedTuple):
-    """Exchanges of one kind, and the bytes they would have sent over a network, all sites."""
+    """Exchanges, and the bytes they would have sent over a network, all sites."""
 
     exchanges: int = 0
     up: int = 0
     down: int = 0
 
 
-def total(ledger: Mapping[str, Traffic]) -> tuple[int, int]:
-    """The bytes up and down of all kinds."""
-    return sum(kind.up for kind in ledger.values()), sum(kind.down for kind in ledger.values())
+def total(ledger: Mapping[Any, Traffic]) -> Traffic:
+    """That of all kinds together."""
+    return Traffic(*(sum(column) for column in zip(Traffic(), *ledger.values(), strict=True)))
 
 
 class LocalFederation(Federation):
@@ -68,7 +68,10 @@ class LocalFederation(Federation):
         self.enter(task, up, len(self.names) * message_bytes(payload))
         return answers
 
-    def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
+    def visit(
+        self, algorithm: Algorithm, call: Call, down: Any, exact: Exact | None = None
+    ) -> Answers:
+        # Nothing is held against anybody here: all sites are this process.
         before, key = self.recall(algorithm, call.counted), jax.random.key(self.seed)
         who = None
         if self.cohort is not None:

@@ -20,6 +20,10 @@ class Parts(abc.ABC):
     def present(self, coef: np.ndarray) -> np.ndarray:
         """Which parts a model with these coefficients has."""
 
+    def said(self, coef: np.ndarray) -> str | None:
+        """A sentence on such a model, if there is more to say than what its coefficients are."""
+        return None
+
     @abc.abstractmethod
     def sizes(self, path: Any) -> np.ndarray:
         """The size of each model of a path."""
@@ -48,7 +52,7 @@ class Features(Parts):
             values, what = np.linalg.norm(values, axis=2), "norm over classes"
         scale = np.array(path.agreement.scale)
         if (scale != 1).any():
-            centred = path.spec.intercept or path.spec.standardise
+            centred = any(path.agreement.centre) or path.spec.standardise
             unit = "standard deviation" if centred else "root mean square"
             values, what = values * scale, f"{what}, per {unit}"
         return values, list(path.agreement.features), what
@@ -63,6 +67,11 @@ class Directions(Parts):
 
     def present(self, coef):
         return not_rounding(np.linalg.svd(coef, compute_uv=False))
+
+    def said(self, coef):
+        return (
+            f"The matrix of coefficients has rank {self.present(coef).sum()} of {min(coef.shape)}."
+        )
 
     def sizes(self, path):
         return not_rounding(self.singular_values(path)).sum(axis=1)

@@ -1,46 +1,37 @@
 """A regularisation path: models from the smallest weight that leaves none, down a grid of weights.
 
-The empty model is solved for first, with its intercept and whatever is not penalised. Its gradient
-gives the largest weight of interest. From there each model starts where the last one ended, since
-all that the server knows of the loss stays true when only the penalty changes.
+The gradient of the empty model gives the largest weight of interest; `walk.py` has the rest.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from proxfl.errors import InputError
 from proxfl.losses import coef_of
+from proxfl.points import Point
 from proxfl.precision import precision
-from proxfl.problem import Problem, Shard, stack
 from proxfl.tables import Table
-from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
+from proxfl.train.agreement import (
+    Agreement,
+    agree,
+    agreement_bytes,
+    problem_of,
+    shards_for,
+    summarise,
+)
 from proxfl.train.choice import Choice
-from proxfl.train.drivers.compiled import Solved, round_bytes, solve
+from proxfl.train.local import Traffic
 from proxfl.train.model import Model
 from proxfl.train.penalties import REGISTRY, Sweep
 from proxfl.train.penalties.by_feature import repeated
-from proxfl.train.regulariser import largest_useful_weight, penalty
+from proxfl.train.regulariser import largest_useful_weight
 from proxfl.train.spec import Spec
-from proxfl.train.train import settings_of
+from proxfl.train.walk import ReadySites, Walk, WeightsOf, walk
 
-# A weight with which nothing penalised is in a model, whatever its gradient.
-ENDLESS = 1e50
 USUAL = Choice()
-
-
-# The model with a weight; warm from another model, if there is one.
-SolveAt = Callable[..., Solved]
-
-
-class ReadySites(NamedTuple):
-    """Sites that have agreed, with their data at hand."""
-
-    agreement: Agreement
-    problem: Problem
-    shards: Shard
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,26 @@ class RegularisationPath:
     converged: np.ndarray
     rounds: np.ndarray
     first_rounds: int  # for the empty model
-    round_bytes: tuple[int, int]  # up and down, all sites
+    traffic: Traffic  # of all folds too, if they were walked along with it
+
+    @classmethod
+    def of(
+        cls, spec: Spec, choice: Choice, agreement: Agreement, walked: Walk
+    ) -> "RegularisationPath":
+        """That of the first set of sites in a walk."""
+        found = walked.found[0]
+        column = lambda name: np.array([getattr(one, name) for one in found])
+        measured = ("loss", "objective", "optimality", "converged", "rounds")
+        return cls(
+            spec=spec,
+            choice=choice,
+            agreement=agreement,
+            weights=walked.weights,
+            models=[Model.of(spec.loss, agreement, one.x) for one in found],
+            **{name: column(name) for name in measured},
+            first_rounds=walked.first_rounds,
+            traffic=walked.traffic,
+        )
 
     @property
     def key(self) -> str:
@@ -94,32 +104,26 @@ def path(
     spec = spec.replace(**{choice.sweep: 1.0}).read_files()  # any weight: the penalty is there
     with precision(np.float64):
         sites = ready(spec, tables)
-        solve_at = along(sites, spec, choice.sweep)
-        empty = solve_at(ENDLESS)
-        given = grid(sites, spec, choice, empty) if weights is None else weights
-        walked = walk(solve_at, given, empty, watch)
-        traffic = round_bytes(sites.problem, sites.shards, settings_of(spec))
-    return RegularisationPath(
-        spec=spec,
-        choice=choice,
-        agreement=sites.agreement,
-        weights=np.asarray(given, float),
-        models=[Model.of(spec.loss, sites.agreement, solved.x) for solved in walked],
-        loss=np.array([solved.loss for solved in walked]),
-        objective=np.array([solved.objective for solved in walked]),
-        optimality=np.array([solved.optimality for solved in walked]),
-        converged=np.array([solved.converged for solved in walked]),
-        rounds=np.array([len(solved.records) for solved in walked]),
-        first_rounds=len(empty.records),
-        round_bytes=traffic,
-    )
+        walked = walk(
+            [sites], spec, choice.sweep, weights_along(sites, spec, choice, weights), watch
+        )
+    return RegularisationPath.of(spec, choice, sites.agreement, walked)
+
+
+def weights_along(
+    sites: ReadySites, spec: Spec, choice: Choice, given: Sequence[float] | None
+) -> WeightsOf:
+    """The weights given; else those of the choice's grid."""
+    return lambda gradient: grid(sites, spec, choice, gradient) if given is None else given
 
 
 def ready(spec: Spec, tables: Sequence[Table]) -> ReadySites:
-    agreement = agree(spec, {table.name: summarise(table, spec) for table in tables})
+    told = {table.name: summarise(table, spec) for table in tables}
+    agreement = agree(spec, told)
     capacity = padded_size(max(table.rows for table in tables))
-    shards = stacked(spec, tables, agreement, np.array(agreement.weights), capacity)
-    return ReadySites(agreement, problem_of(spec, agreement), shards)
+    shards = shards_for(spec, tables, agreement, np.array(agreement.weights), capacity)
+    problem = problem_of(spec, agreement)
+    return ReadySites(agreement, problem, shards, agreement_bytes(told, agreement))
 
 
 def padded_size(rows: int) -> int:
@@ -133,32 +137,11 @@ def padded_size(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def stacked(
-    spec: Spec, tables: Sequence[Table], agreement: Agreement, weights: np.ndarray, capacity: int
-) -> Shard:
-    """Shards of so many rows each; a site without rows gets one of zeros, and has no weight."""
-    examples = [prepare(table, spec, agreement) if table.rows else None for table in tables]
-    nothing = next(tuple(np.zeros_like(a[:1]) for a in held) for held in examples if held)
-    return stack([held or nothing for held in examples], weights, capacity, np.float64)
-
-
-def along(sites: ReadySites, spec: Spec, key: str) -> SolveAt:
-    """How to solve with one weight of the penalty set, all else as in the spec."""
-    agreement, settings = sites.agreement, settings_of(spec)
-    shape = agreement.features, len(agreement.targets), np.array(agreement.unit)
-
-    def solve_at(weight: float, before: Solved | None = None) -> Solved:
-        problem = replace(sites.problem, g=penalty(spec.replace(**{key: weight}), *shape))
-        return solve(problem, sites.shards, settings, spec.seed, before and before.run)
-
-    return solve_at
-
-
-def grid(sites: ReadySites, spec: Spec, choice: Choice, empty: Solved) -> np.ndarray:
+def grid(sites: ReadySites, spec: Spec, choice: Choice, gradient: Point) -> np.ndarray:
     """Weights at equal ratios, down from the smallest that leaves an empty model."""
     agreement = sites.agreement
     unit = repeated(np.array(agreement.unit), len(agreement.targets))
-    by_unit = np.asarray(coef_of(empty.gradient)) / unit
+    by_unit = np.asarray(coef_of(gradient)) / unit
     most = largest_useful_weight(choice.sweep, spec, agreement.features, by_unit)
     if not most:
         raise InputError(
@@ -167,17 +150,3 @@ def grid(sites: ReadySites, spec: Spec, choice: Choice, empty: Solved) -> np.nda
         )
     # A little above, so that rounding lets nothing in.
     return (1 + 1e-10) * most * np.geomspace(1.0, choice.ratio, choice.points)
-
-
-def walk(
-    solve_at: SolveAt,
-    weights: Sequence[float] | np.ndarray,
-    empty: Solved,
-    watch: Callable[[int], None] = lambda done: None,
-) -> list[Solved]:
-    """One model after the other, each from the one before."""
-    found = [empty]
-    for done, weight in enumerate(weights, start=1):
-        found.append(solve_at(float(weight), found[-1]))
-        watch(done)
-    return found[1:]

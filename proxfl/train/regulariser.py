@@ -19,6 +19,8 @@ from proxfl.train.penalties import REGISTRY, chosen, swept
 from proxfl.train.penalties.by_feature import repeated
 from proxfl.train.spec import Spec
 
+NO_START = "no weight leaves an empty model; the constraint must allow it, check it."
+
 
 def penalty(
     spec: Spec, features: Sequence[str], outputs: int = 1, unit: np.ndarray | None = None
@@ -105,11 +107,19 @@ def largest_useful_weight(
     return smallest(empties, float(np.max(np.abs(gradient))) or 1.0)
 
 
+def refuse_path_without_start(key: str, spec: Spec, features: Sequence[str], outputs: int) -> None:
+    """Refuse a path that cannot start at the empty model, before anybody is asked."""
+    parts = chosen_parts(spec.read_files().replace(**{key: 1.0}), features, outputs)
+    shape = (len(features),) if outputs == 1 else (len(features), outputs)
+    if np.any(np.asarray(sum_of(parts).prox(jnp.zeros(shape), 1.0))):
+        raise InputError(NO_START)
+
+
 def smallest(holds: Callable[[float], bool], guess: float) -> float:
     """The least number from which on the condition holds, to a relative 2^-52 of the guess."""
     most = next((guess * 2.0**k for k in range(100) if holds(guess * 2.0**k)), None)
     if most is None:
-        raise InputError("no weight leaves an empty model; the constraint must allow it, check it.")
+        raise InputError(NO_START)
     least = 0.0
     while most - least > 2.0**-52 * max(most, guess):
         middle = (least + most) / 2

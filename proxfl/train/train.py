@@ -1,29 +1,47 @@
 """Train on files, one per site: agree, solve, certify; once interrupted, on to the same bits."""
 
-import json
+import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from proxfl.console.log import logger
+from proxfl.console.words import called
+from proxfl.errors import InputError
 from proxfl.precision import precision
-from proxfl.problem import Problem, shards_of
-from proxfl.tables import Table, read_sites
-from proxfl.train.agreement import Agreement, agree, prepare, problem_of, summarise
+from proxfl.problem import Problem
+from proxfl.tables import Table, read_frames, read_sites
+from proxfl.tables.formats import is_sparse, quoted
+from proxfl.tables.propose import seem_identifiers
+from proxfl.train.agreement import (
+    Agreement,
+    agree,
+    agreement_bytes,
+    problem_of,
+    shards_for,
+    summarise,
+)
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.adaptive import Solver
-from proxfl.train.drivers.driver import Driver, Record, Settings, Solution, solve
+from proxfl.train.drivers.driver import Driver, Record, Settings, Solution, shortfall, solve
+from proxfl.train.drivers.newton import Newton
+from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.duality import duality_gap
 from proxfl.train.federation import Federation
+from proxfl.train.inference import Inference, infer, refuse_inference
 from proxfl.train.local import LocalFederation, Traffic, total
+from proxfl.train.method import method_for, on_sets, refuse_newton
 from proxfl.train.model import Model
 from proxfl.train.regulariser import on_coefficients
 from proxfl.train.resume import Progress, restore, store
-from proxfl.train.spec import Spec
+from proxfl.train.spec import Spec, columns_of, loss_of, outcome_of, wanted_of
+
+log = logger("proxfl.train")
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -54,17 +72,23 @@ class Fit:
     agreement: Agreement
     model: Model
     solution: Solution
-    duality_gap: float | None
     fingerprints: dict[str, str]
     dropped: dict[str, int]
-    traffic: list[tuple[int, int]]  # bytes up and down after each round, all sites
+    traffic: list[Traffic]  # after each round
     ledger: dict[str, Traffic]
     seconds: float
+    tallies: dict[str, dict[str, Any]] = field(default_factory=dict)  # as `tally`, where known
+    survival: dict[str, dict[str, Any]] | None = None  # what sites tell of it, if the loss asks
+    inference: Inference | None = None  # if it was asked for
     deployment: dict[str, Any] | None = None  # what real sites did; none in one process
 
     @property
     def records(self) -> list[Record]:
         return self.solution.records
+
+    @property
+    def duality_gap(self) -> float | None:
+        return self.solution.duality_gap
 
 
 def train(
@@ -81,15 +105,35 @@ def train(
     return run(begin(spec, tables), checkpoint, watch)
 
 
+def read_tables(spec: Spec, frames: Mapping[str, Any] | None = None) -> list[Table]:
+    """The sites' files, or data frames in their place, as the spec wants them read."""
+    spec = spec.read_files()
+    how = (columns_of(spec), spec.missing, wanted_of(spec))
+    tables = read_sites(spec.sites, *how) if frames is None else read_frames(frames, *how)
+    for table in tables:
+        refuse_empty(table, spec)
+    odd = seem_identifiers(tables) if spec.schema is None else []
+    if odd:
+        log.warning(
+            "Nearly every row has a number of its own in %s; if it only names the rows, leave it "
+            "out with --exclude.",
+            quoted(odd),
+        )
+    return tables
+
+
+def refuse_empty(table: Table, spec: Spec) -> None:
+    if (sentence := loss_of(spec).target.tells_nothing(table)) is not None:
+        raise InputError(sentence)
+
+
 def begin(spec: Spec, tables: Sequence[Table] | None = None) -> Job:
     """Read the sites' files and let the sites agree."""
     spec = spec.read_files()
-    tables = read_sites(spec.sites, spec.target, spec.missing) if tables is None else tables
+    tables = read_tables(spec) if tables is None else tables
     told = {table.name: summarise(table, spec) for table in tables}
     agreement = agree(spec, told)
-    up = sum(len(json.dumps(summary)) for summary in told.values())
-    down = len(tables) * len(json.dumps(agreement.to_dict()))
-    return Job(spec, tables, agreement, (up, down))
+    return Job(spec, tables, agreement, agreement_bytes(told, agreement))
 
 
 def run(
@@ -100,40 +144,114 @@ def run(
     spec, agreement, begun = job.spec, job.agreement, time.monotonic()
     with precision(np.float64):
         problem = problem_of(spec, agreement)
-        examples = [prepare(table, spec, agreement) for table in job.tables]
-        shards = shards_of(examples, list(agreement.weights))
+        shards = shards_for(spec, job.tables, agreement, np.array(agreement.weights))
         federation = LocalFederation(problem, shards, agreement.sites, spec.seed, spec.cohort)
         federation.enter("agreement", *job.agreement_bytes)
-        driver = driver_of(spec, federation, problem, agreement)
-        solution, traffic, earlier = drive(driver, federation, checkpoint, watch)
-        gap = gap_of(spec, driver, agreement, solution)
-    if not solution.converged:
-        warnings.warn(ConvergenceWarning(not_converged(spec, solution)), stacklevel=3)
+        before = Progress()
+
+        def driven(driver: Driver) -> Solution:
+            nonlocal before
+            solution, before = drive(driver, federation, checkpoint, watch)
+            return solution
+
+        found = solved(spec, federation, problem, agreement, driven)
+    if not found.solution.converged:
+        warnings.warn(ConvergenceWarning(not_converged(spec, found.solution)), stacklevel=3)
     return Fit(
+        **found._asdict(),
         spec=spec,
         agreement=agreement,
-        model=Model.of(spec.loss, agreement, solution.x),
-        solution=solution,
-        duality_gap=gap,
         fingerprints=job.fingerprints,
         dropped={table.name: table.dropped for table in job.tables},
-        traffic=traffic,
+        traffic=list(before.traffic),
         ledger=dict(federation.ledger),
-        seconds=earlier + time.monotonic() - begun,
+        seconds=before.seconds + time.monotonic() - begun,
+        tallies={table.name: tally(table, spec) for table in job.tables},
     )
 
 
+class Found(NamedTuple):
+    """What sites that have agreed come to."""
+
+    model: Model
+    solution: Solution
+    survival: dict[str, dict[str, Any]] | None
+    inference: Inference | None
+
+
+def solved(
+    spec: Spec,
+    federation: Federation,
+    problem: Problem,
+    agreement: Agreement,
+    drive: Callable[[Driver], Solution],
+) -> Found:
+    """All that follows an agreement, near or far; `drive` solves, and keeps what it needs to."""
+    driver = driver_of(spec, federation, problem, agreement)
+    solution = drive(driver)
+    told = survival_of(driver, solution)
+    inference = inference_of(spec, driver, agreement, solution)
+    return Found(Model.of(spec.loss, agreement, solution.x), solution, told, inference)
+
+
+def heading(spec: Spec) -> str:
+    """What rounds of training are counted under, where somebody watches."""
+    return f"Training on {called(outcome_of(spec))}, rounds"
+
+
+def standing(record: Record, spec: Spec) -> str:
+    """How far a round is from the goal, if it was measured."""
+    known = not math.isnan(record.optimality)
+    return f"optimality {record.optimality:.1e}, goal {spec.tol:.1e}" if known else ""
+
+
+def tally(table: Table, spec: Spec) -> dict[str, Any]:
+    """What a report says of a site's rows; it is never sent, so a deployed run has none."""
+    missing = int(np.isnan(table.A.data if is_sparse(table.A) else table.A).sum())
+    return {"filled": missing, "outcome": outcomes(table, spec)}
+
+
+def outcomes(table: Table, spec: Spec) -> dict[str, Any]:
+    """What the target holds, in a few numbers; of several, each by its name."""
+    tally = loss_of(spec).target.tally
+    if not isinstance(spec.target, tuple):
+        return tally(table.y)
+    each = zip(spec.target, table.y.T, strict=True)
+    return {f"{name}: {key}": held for name, y in each for key, held in tally(y).items()}
+
+
 def driver_of(spec: Spec, federation: Federation, problem: Problem, agreement: Agreement) -> Driver:
-    settings, weights = settings_of(spec), np.array(agreement.weights)
-    if not fixed.applies(spec):
-        return Solver(federation, problem, weights, settings)
-    fixed.refuse_nonsense(spec, problem, agreement.rows)
-    return fixed.FixedSteps(federation, problem, weights, settings, spec.algorithm)
-
-
-def gap_of(spec: Spec, driver: Driver, agreement: Agreement, solution: Solution) -> float | None:
+    if spec.inference:
+        refuse_inference(spec, agreement)
     g = on_coefficients(spec, agreement.features, len(agreement.targets))
-    return duality_gap(driver, g, solution.x, solution.objective, np.array(agreement.unit))
+    unit = np.array(agreement.unit)
+    gap = lambda driver, x, objective: duality_gap(driver, g, x, objective, unit)
+    common = (federation, problem, np.array(agreement.weights), settings_of(spec), gap)
+    if fixed.applies(spec):
+        fixed.refuse_nonsense(spec, problem, agreement.rows)
+        return fixed.FixedSteps(*common, fixed.named(spec))
+    if method_for(spec, agreement).name == "newton":
+        refuse_newton(spec, agreement)
+        return (NewtonOnSets if on_sets(spec, agreement) else Newton)(*common)
+    return Solver(*common)
+
+
+def inference_of(
+    spec: Spec, driver: Driver, agreement: Agreement, solution: Solution
+) -> Inference | None:
+    """Standard errors, if asked for; there are none of a model that is not the optimum."""
+    wanted = spec.inference and solution.converged
+    return infer(driver, spec, agreement, solution.x) if wanted else None
+
+
+def survival_of(driver: Driver, solution: Solution) -> dict[str, dict[str, Any]] | None:
+    """What each site tells of the model, by name, if the loss has it tell anything."""
+    loss: Any = driver.problem.loss
+    if not loss.has_survival:
+        return None
+    answers = driver.federation.ask("survival", {"x": solution.x})
+    plain = lambda told: {name: np.asarray(value).tolist() for name, value in told.items()}
+    return {site: plain(answers[site]) for site in driver.federation.sites}
 
 
 def settings_of(spec: Spec) -> Settings:
@@ -141,13 +259,12 @@ def settings_of(spec: Spec) -> Settings:
 
 
 def not_converged(spec: Spec, solution: Solution) -> str:
+    if solution.obstacle:
+        return f"Not converged after {len(solution.records)} rounds: {solution.obstacle}"
     remedies = ["allow more rounds", "a larger tolerance"]
     remedies += [] if spec.standardise else ["standardise the features"]
-    return (
-        f"Not converged after {len(solution.records)} rounds: optimality "
-        f"{solution.optimality:.2e} is above the tolerance {spec.tol:.2e}; "
-        f"{', or '.join(remedies)}."
-    )
+    short = shortfall(solution.optimality, solution.relative_gap, spec.tol)
+    return f"Not converged after {len(solution.records)} rounds: {short}; {', or '.join(remedies)}."
 
 
 def drive(
@@ -155,10 +272,10 @@ def drive(
     federation: LocalFederation,
     checkpoint: Path | None,
     watch: Callable[[Record], None],
-) -> tuple[Solution, list[tuple[int, int]], float]:
+) -> tuple[Solution, Progress]:
     """Solve, from a checkpoint if there is one, keeping one on the way.
 
-    Also the traffic after each round, and the seconds that went before the checkpoint.
+    Also the traffic after each round, and the seconds before the checkpoint, as progress has them.
     """
     before = Progress()
     if checkpoint is not None and checkpoint.exists():
@@ -173,7 +290,7 @@ def drive(
         now = time.monotonic()
         latest = Progress(
             state=state,
-            clients=federation.generations[int(state.counted)],
+            clients=federation.generations.get(int(state.counted), ()),
             records=records,
             traffic=traffic,
             ledger=dict(federation.ledger),
@@ -194,4 +311,4 @@ def drive(
         raise
     if not solution.converged:
         save()  # more rounds may follow
-    return solution, traffic, before.seconds
+    return solution, before._replace(traffic=traffic)

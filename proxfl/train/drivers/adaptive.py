@@ -27,15 +27,13 @@ from proxfl.algorithms.wrappers.accelerated import Accelerated
 from proxfl.algorithms.wrappers.reports_loss import ReportsLoss
 from proxfl.core import Regulariser
 from proxfl.engine.round import CompiledExchange
-from proxfl.points import Point, Scalar, dot, norm, zeros_like
+from proxfl.points import Point, Scalar, dot, norm
 from proxfl.problem import Problem
-from proxfl.train.drivers.driver import Driver, Record, Settings
-from proxfl.train.federation import Call
+from proxfl.train.drivers.driver import Driver, Record, Settings, output
+from proxfl.train.federation import Call, Exact
 
-NOT_FINITE = (
-    "The objective is not finite at the starting point; check the data for huge values, or "
-    "standardise the features."
-)
+UNDERFLOWS = 1e-100  # a shorter step, whose products with gradients may lose their digits
+NOWHERE = 1e-20  # of the model's length: a move so short cannot change it
 PATIENCE = 20  # rounds between two searches, doubled whenever a search finds nothing longer
 
 
@@ -65,6 +63,7 @@ class State(NamedTuple):
     search: Search
     known: Known  # the last round that counted
     scale: Any  # the gradient's norm at the start: optimality is relative to it
+    start: Any  # the objective there, to which the duality gap is
     ceiling: Any  # the objective where the last search ended: no round may go above it
     round: Any  # exchanges made, counted or not
     counted: Any  # the last of them that counted
@@ -80,7 +79,9 @@ class Solver(Driver):
 
     def begin(self) -> State:
         """Measure every site's smoothness and set the first, safe step."""
-        return first_state(self.problem, self.settings, *self.curvatures())
+        curvatures, found = self.curvatures(), self.evaluate_start()
+        start = Known(self.problem.x0, found.gradient, jnp.asarray(found.loss, jnp.float64))
+        return first_state(self.problem, self.settings, *curvatures, start)
 
     def algorithm(self, state: State) -> ReportsLoss:
         return algorithm_for(self.settings, state.eta, state.eta_g)
@@ -88,23 +89,41 @@ class Solver(Driver):
     def model(self, state: State) -> Point:
         return state.known.x
 
+    def obstacle(self, state: State) -> str | None:
+        """Steps that were halved until they move nothing: the losses tell no better model apart."""
+        move = state.eta * state.eta_g * self.settings.local_steps * norm(state.known.gradient)
+        stuck = (0 < move) & (move < NOWHERE * norm(state.known.x))
+        if not stuck and state.eta >= UNDERFLOWS:
+            return None
+        return (
+            f"The step was halved to {float(state.eta):.1e}, since the sites' losses show no "
+            "difference between models so near any more; raise the tolerance."
+        )
+
+    def exact(self, algorithm: ReportsLoss, state: State) -> Exact | None:
+        """With one local step, what the uplinks of a round are."""
+        eta = float(state.eta)
+        if self.settings.local_steps > 1 or eta < UNDERFLOWS:
+            return None
+        return Exact(output(algorithm, self.problem.g, state.server), -eta)
+
     def one_round(self, state: State) -> tuple[State, Record]:
         algorithm, g, tau = self.algorithm(state), self.problem.g, self.settings.local_steps
         made, counted = int(state.round), int(state.counted)
         call = Call(step=made + 1, counted=counted, round=made, exchange=0)
         down = CompiledExchange(algorithm).broadcast(g, state.server)
-        answers = self.federation.visit(algorithm, call, down)
+        answers = self.federation.visit(algorithm, call, down, self.exact(algorithm, state))
         after, seen = learn(algorithm, g, state, answers.received, answers.info["loss"], tau)
         if tau > 1 and lost(state, after):
-            after = retreat(self.algorithm(after), g, after, self.gradient(after.known.x))
-        record = Record(*(np.asarray(value).item() for value in seen))
-        if not record.counted and record.round == 1:
-            raise ValueError(NOT_FINITE)
-        return after, record
+            full = self.evaluate(after.known.x).gradient
+            after = retreat(self.algorithm(after), g, after, full)
+        return after, Record(*(np.asarray(value).item() for value in seen))
 
 
-def first_state(problem: Problem, settings: Settings, mean: Scalar, largest: Scalar) -> State:
-    """The server before the first round, from the sites' smoothness."""
+def first_state(
+    problem: Problem, settings: Settings, mean: Scalar, largest: Scalar, start: Known
+) -> State:
+    """The server before the first round, from the sites' smoothness and what x0 is like."""
     x0, tau, searches = problem.x0, settings.local_steps, settings.eta is None
     # Local steps must suit the most curved site, also after the step has grown fourfold.
     found = jnp.maximum(4 * largest / (tau * mean), 1.0) if tau > 1 else 1.0
@@ -121,9 +140,10 @@ def first_state(problem: Problem, settings: Settings, mean: Scalar, largest: Sca
             waited=jnp.asarray(0),
             patience=jnp.asarray(PATIENCE if searches else np.iinfo(np.int64).max),
         ),
-        known=Known(x0, zeros_like(x0), number(jnp.inf)),
-        scale=number(0.0),
-        ceiling=number(jnp.inf),
+        known=start,
+        scale=norm(start.gradient),
+        start=objective(problem.g, start),
+        ceiling=objective(problem.g, start),
         round=jnp.asarray(0),
         counted=jnp.asarray(0),
     )
@@ -189,12 +209,13 @@ def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
         eta_g=state.eta_g,
         search=search,
         known=known,
-        scale=jnp.where(first, norm(now.gradient), state.scale),
+        scale=state.scale,
+        start=state.start,
         ceiling=jnp.where(fixed, state.ceiling, objective(g, known)),
         round=state.round + 1,
         counted=jnp.where(counted, state.round + 1, state.counted),
     )
-    optimality = g.distance(x, now.gradient) / jnp.where(after.scale > 0, after.scale, 1.0)
+    optimality = g.distance(x, now.gradient) / jnp.where(state.scale > 0, state.scale, 1.0)
     return after, Record(after.round, objective(g, now), optimality, eta, counted)
 
 

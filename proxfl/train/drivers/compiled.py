@@ -22,7 +22,7 @@ from proxfl.points import Point
 from proxfl.problem import Problem, Shard
 from proxfl.prox import Zero
 from proxfl.train.drivers.adaptive import (
-    NOT_FINITE,
+    Known,
     State,
     algorithm_for,
     carried_over,
@@ -34,6 +34,10 @@ from proxfl.train.drivers.adaptive import (
 )
 from proxfl.train.drivers.driver import Record, Settings, refuse_curvature
 
+NOT_FINITE = (
+    "The objective is not finite at the starting point; check the data for huge values, or "
+    "standardise the features."
+)
 MOST = 256  # rounds in one call of the program
 
 
@@ -55,6 +59,7 @@ class Solved(NamedTuple):
     gradient: Point
     run: Standing
     records: list[Record]
+    obstacle: str | None = None
 
 
 def solve(
@@ -74,14 +79,14 @@ def solve(
     if run is None:
         run, mean = first_run(replace(problem, g=Zero()), shards, usual)
         refuse_curvature(float(mean))
+        if not np.isfinite(float(run.state.known.loss + run.state.scale)):
+            raise ValueError(NOT_FINITE)
     while True:
         anew, left = before is not None and not records, settings.rounds - len(records)
         made = int(run.state.round)
         run, log, found = take_rounds(problem, shards, run, anew, tol, left, key, usual)
         columns, taken = jax.device_get(log), int(run.state.round) - made
         records += [Record(*(column[i].item() for column in columns)) for i in range(taken)]
-        if not records[0].counted and before is None:
-            raise ValueError(NOT_FINITE)
         loss, objective, distance = map(float, found[:3])
         optimality = distance / (float(run.state.scale) or 1.0)
         if optimality <= tol or len(records) >= settings.rounds:
@@ -95,7 +100,8 @@ def first_run(problem: Problem, shards: Shard, settings: Settings):
     bound = lambda shard: curvature_bound(problem, shard, problem.x0, jax.random.key(0))
     each = jax.vmap(bound)(shards)
     mean, largest = shards.weight @ each, jnp.max(jnp.where(shards.weight > 0, each, 0.0))
-    state = first_state(problem, settings, mean, largest)
+    loss, _, _, gradient = certify(problem, shards, problem.x0)
+    state = first_state(problem, settings, mean, largest, Known(problem.x0, gradient, loss))
     algorithm = algorithm_for(settings, state.eta, state.eta_g)
     return Standing(state, start(algorithm, problem, shards).clients), mean
 

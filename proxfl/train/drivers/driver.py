@@ -9,9 +9,13 @@ import jax
 import numpy as np
 
 from proxfl.core import Algorithm
-from proxfl.points import Point
+from proxfl.errors import InputError
+from proxfl.points import Point, norm
 from proxfl.problem import Problem
 from proxfl.train.federation import Federation
+
+# A run converged if, besides optimality, its relative duality gap is at most so many tolerances.
+GAP = 10.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,38 @@ class Record(NamedTuple):
     counted: Any
 
 
+class Evaluated(NamedTuple):
+    """What all sites say of a model: the mean loss, its gradient, and each site's loss."""
+
+    loss: float
+    gradient: Point
+    site_losses: dict[str, float]
+
+
+class Look(NamedTuple):
+    """What full gradients say of a model: its distance to optimality, also relative to `scale`."""
+
+    objective: float
+    distance: float
+    optimality: float
+    site_losses: dict[str, float]
+
+
+class Certificate(NamedTuple):
+    """A look, and the duality gap where one is known.
+
+    `relative_gap` is relative to the objective at the start, or at the model where it is larger.
+    """
+
+    objective: float
+    distance: float
+    optimality: float
+    site_losses: dict[str, float]
+    duality_gap: float | None
+    relative_gap: float | None
+    converged: bool
+
+
 class Solution(NamedTuple):
     """The model, its certificate, and how it was reached."""
 
@@ -43,32 +79,39 @@ class Solution(NamedTuple):
     objective: float
     distance: float
     optimality: float
-    converged: bool
     site_losses: dict[str, float]
+    duality_gap: float | None
+    relative_gap: float | None
+    converged: bool
     state: Any
     records: list[Record]
+    obstacle: str | None = None  # why no rounds lead to a certificate, if that was found out
 
 
 @dataclass
 class Driver(abc.ABC):
     """The server's side of one training run over a federation.
 
-    A state is a pytree with the fields `round`, the rounds made, `counted`, the last exchange that
-    counted, and `scale`, the gradient's norm at the start, to which optimality is relative.
+    A state is a pytree with the fields `round`, the rounds made; `counted`, the last exchange that
+    counted; `scale` and `start`, the gradient's norm and the objective at the start, to which
+    certificates are relative. Those two come from `evaluate`, never from an update of a round.
+
+    `gap` gives the duality gap of a model with its objective, None where none is known.
     """
 
     federation: Federation
     problem: Problem
     weights: np.ndarray
     settings: Settings
+    gap: Callable[["Driver", Point, float], float | None] = lambda *about: None
 
     @abc.abstractmethod
     def begin(self) -> Any:
         """The state before the first round."""
 
     @abc.abstractmethod
-    def algorithm(self, state: Any) -> Algorithm:
-        """The method of the next round."""
+    def algorithm(self, state: Any) -> Algorithm | None:
+        """The method of the next round; None if sites are asked tasks only and keep no state."""
 
     @abc.abstractmethod
     def one_round(self, state: Any) -> tuple[Any, Record]: ...
@@ -77,14 +120,32 @@ class Driver(abc.ABC):
     def model(self, state: Any) -> Point:
         """The model to return if this state is the last."""
 
+    def obstacle(self, state: Any) -> str | None:
+        """A sentence on why no more rounds lead to a certified model; None if they may."""
+        return None
+
     def mean(self, answers: Mapping[str, Mapping[str, Any]], part: str) -> Any:
         """The mean over sites of one part of their answers, summed in the sites' order."""
         weights, parts = self.weights.tolist(), [answers[s][part] for s in self.federation.sites]
         add = lambda *leaves: sum(w * leaf for w, leaf in zip(weights, leaves, strict=True))
         return jax.tree.map(add, *parts)
 
-    def gradient(self, x: Point) -> Point:
-        return self.mean(self.federation.ask("evaluate", {"x": x}), "gradient")
+    def evaluate(self, x: Point) -> Evaluated:
+        """The loss and its full gradient at x."""
+        return self.evaluated(self.federation.ask("evaluate", {"x": x}))
+
+    def evaluate_start(self) -> Evaluated:
+        """The same at the starting point, where both must be finite and have room for squares."""
+        answers = self.federation.ask("evaluate", {"x": self.problem.x0})
+        found = self.evaluated(answers)
+        if not np.isfinite([found.loss, float(norm(found.gradient))]).all():
+            raise InputError(too_large(answers))
+        return found
+
+    def evaluated(self, answers: Mapping[str, Mapping[str, Any]]) -> Evaluated:
+        losses = {site: float(answers[site]["value"]) for site in self.federation.sites}
+        loss, gradient = self.mean(answers, "value"), self.mean(answers, "gradient")
+        return Evaluated(float(loss), gradient, losses)
 
     def curvatures(self) -> tuple[float, float]:
         """The sites' smoothness, the mean and the largest; one number leaves each site."""
@@ -94,13 +155,49 @@ class Driver(abc.ABC):
         refuse_curvature(mean)
         return mean, float(each.max())
 
-    def certify(self, x: Point) -> tuple[float, float, dict[str, float]]:
-        """Objective, distance to optimality and sites' losses, from full gradients of all sites."""
-        answers = self.federation.ask("evaluate", {"x": x})
-        losses = {site: float(answers[site]["value"]) for site in self.federation.sites}
-        loss = sum(w * v for w, v in zip(self.weights, losses.values(), strict=True))
-        g, gradient = self.problem.g, self.mean(answers, "gradient")
-        return float(loss + g.value(x)), float(g.distance(x, gradient)), losses
+    def look(self, state: Any) -> Look:
+        """What full gradients say of the model in a state."""
+        x, g = self.model(state), self.problem.g
+        found = self.evaluate(x)
+        objective, distance = found.loss + g.value(x), float(g.distance(x, found.gradient))
+        optimality = distance / (float(state.scale) or 1.0)
+        return Look(float(objective), distance, optimality, found.site_losses)
+
+    def certify(self, state: Any) -> Certificate:
+        """The same with the duality gap, asked for where it decides and at the very end."""
+        look, settings = self.look(state), self.settings
+        close, over = look.optimality <= settings.tol, int(state.round) >= settings.rounds
+        gap = self.gap(self, self.model(state), look.objective) if close or over else None
+        by = max(abs(float(state.start)), abs(look.objective)) or 1.0
+        relative = None if gap is None else gap / by
+        converged = close and (relative is None or relative <= GAP * settings.tol)
+        return Certificate(*look, gap, relative, converged)
+
+
+def shortfall(optimality: float, relative_gap: float | None, tol: float) -> str:
+    """What keeps a run that has not converged from it."""
+    if not optimality <= tol or relative_gap is None:
+        return f"optimality {optimality:.2e} is above the tolerance {tol:.2e}"
+    return (
+        f"the duality gap is {relative_gap:.2e} of the objective, above {GAP:g} times the "
+        f"tolerance {tol:.2e}"
+    )
+
+
+def too_large(answers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Who is to blame when a mean of finite numbers is not finite, or its square is not."""
+    largest = lambda answer: max(float(np.abs(leaf).max()) for leaf in jax.tree.leaves(answer))
+    site = max(answers, key=lambda site: largest(answers[site]))
+    return (
+        f"Site {site} has the largest loss or gradient, {largest(answers[site]):.2g}, with which "
+        "the mean over sites is not finite; check its data for huge values, or standardise the "
+        "features."
+    )
+
+
+@jax.jit
+def output(algorithm, g, server):
+    return algorithm.output(g, server)
 
 
 def refuse_curvature(mean: float) -> None:
@@ -121,17 +218,30 @@ def solve(
 
     `state` and `records` are those of a run to go on with; it ends as if it had never stopped.
     """
-    rounds, tol = driver.settings.rounds, driver.settings.tol
+    rounds = driver.settings.rounds
     state, records = driver.begin() if state is None else state, list(records)
+    due = next_look(driver.settings.tol, records[:-1])
     while True:
         last = records[-1] if records else Record(0, np.nan, np.nan, np.nan, False)
-        if last.round >= rounds or (last.counted and last.optimality <= tol):
-            x = driver.model(state)
-            objective, distance, losses = driver.certify(x)
-            optimality = distance / (float(state.scale) or 1.0)
-            found = (optimality, optimality <= tol, losses, state, records)
-            if optimality <= tol or last.round >= rounds:
-                return Solution(x, objective, distance, *found)
+        looks, obstacle = next_look(due, [last]), driver.obstacle(state)
+        if looks < due or obstacle or last.round >= rounds:
+            found = driver.certify(state)
+            if obstacle:
+                found = found._replace(converged=False)
+            if found.converged or obstacle or last.round >= rounds:
+                return Solution(driver.model(state), *found, state, records, obstacle)
+        due = looks
         state, record = driver.one_round(state)
         records.append(record)
         watch(state, records)
+
+
+def next_look(due: float, records: Sequence[Record]) -> float:
+    """The optimality at which to certify next, after looks at these records in vain.
+
+    A gap may take longer than optimality, and to ask for it costs exchanges.
+    """
+    for record in records:
+        if record.counted and record.optimality <= due:
+            due = record.optimality / 2
+    return due

@@ -20,7 +20,7 @@ from proxfl.errors import InputError
 from proxfl.points import Point, Scalar, norm
 from proxfl.problem import Problem
 from proxfl.prox import OnLeaves, Zero
-from proxfl.train.drivers.driver import Driver, Record, Settings
+from proxfl.train.drivers.driver import Driver, Record, Settings, output
 from proxfl.train.federation import Call
 from proxfl.train.spec import Spec
 
@@ -33,13 +33,20 @@ class State(NamedTuple):
     algorithm: Any
     server: Any
     scale: Any
+    start: Any
     round: Any
     counted: Any
 
 
 def applies(spec: Spec) -> bool:
-    """Whether a spec asks for what the adaptive solver cannot do."""
-    return spec.algorithm != "decoupled" or spec.batch is not None or spec.cohort is not None
+    """Whether a spec asks for what no driver that adapts can do."""
+    own = spec.algorithm in ("auto", "newton", "decoupled")
+    return not own or spec.batch is not None or spec.cohort is not None
+
+
+def named(spec: Spec) -> str:
+    """The method of fixed steps that a spec asks for."""
+    return "decoupled" if spec.algorithm == "auto" else spec.algorithm
 
 
 @dataclasses.dataclass
@@ -53,8 +60,16 @@ class FixedSteps(Driver):
         algorithm = method(self.name, self.settings, *self.curvatures())
         algorithm = jax.tree.map(lambda v: jnp.asarray(v, jnp.float64), algorithm)
         server = jax.tree.map(jnp.asarray, algorithm.init(self.problem.g, x0)[0])
-        scale = norm(self.gradient(x0))
-        return State(algorithm, server, scale, jnp.asarray(0), jnp.asarray(0))
+        found = self.evaluate_start()
+        start = found.loss + self.problem.g.value(x0)
+        return State(
+            algorithm=algorithm,
+            server=server,
+            scale=norm(found.gradient),
+            start=jnp.asarray(start, jnp.float64),
+            round=jnp.asarray(0),
+            counted=jnp.asarray(0),
+        )
 
     def algorithm(self, state: State) -> Algorithm:
         return state.algorithm
@@ -73,14 +88,20 @@ class FixedSteps(Driver):
         exchanges, before = compiled_exchanges(algorithm), (state.server, int(state.counted))
         server, counted, _ = one_round(exchanges, self.problem.g, *before, ask)
         finished = made + 1
-        after = State(algorithm, server, state.scale, jnp.asarray(finished), jnp.asarray(counted))
+        after = State(
+            algorithm=algorithm,
+            server=server,
+            scale=state.scale,
+            start=state.start,
+            round=jnp.asarray(finished),
+            counted=jnp.asarray(counted),
+        )
         eta, objective, optimality = step_of(self.name, algorithm), np.nan, np.nan
         sound = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(server))
         due = finished % EVERY == 0 or finished >= self.settings.rounds
         if sound and due and not self.federation.away:  # a certificate needs everyone
-            objective, distance, _ = self.certify(self.model(after))
-            optimality = distance / (float(state.scale) or 1.0)
-            sound = np.isfinite(objective) and np.isfinite(distance)
+            objective, _, optimality, _ = self.look(after)
+            sound = np.isfinite(objective) and np.isfinite(optimality)
         if not sound:
             raise InputError(
                 f"{self.name} diverged: after round {finished} its model is no longer finite; "
@@ -91,11 +112,6 @@ class FixedSteps(Driver):
 
 def step_of(name: str, algorithm: Any) -> float:
     return float(getattr(algorithm, "eta" if "eta" in fields(name) else "step"))
-
-
-@jax.jit
-def output(algorithm, g, server):
-    return algorithm.output(g, server)
 
 
 def fields(name: str) -> dict[str, dataclasses.Field]:
@@ -122,7 +138,12 @@ STEPS = ("eta", "step", "gamma")
 
 def refuse_method(spec: Spec) -> None:
     """Refuse, in a sentence, options that the method named does not take."""
-    name, takes = spec.algorithm, fields(spec.algorithm)
+    if spec.algorithm == "newton":
+        raise InputError(
+            "algorithm 'newton' takes all rows of all sites; drop batch and cohort, or use "
+            "'decoupled'."
+        )
+    name, takes = named(spec), fields(named(spec))
     lacking = [
         key
         for key, field in takes.items()
@@ -147,7 +168,7 @@ def refuse_method(spec: Spec) -> None:
 def refuse_nonsense(spec: Spec, problem: Problem, rows: Sequence[int]) -> None:
     """Refuse, in a sentence, what the method named cannot do or would ignore."""
     refuse_method(spec)
-    name, g = spec.algorithm, problem.g
+    name, g = named(spec), problem.g
     penalty = g.g if isinstance(g, OnLeaves) else g
     if (
         not isinstance(penalty, Zero)

@@ -10,6 +10,7 @@ from proxfl.train.penalties.record import times as times
 from proxfl.train.penalties.record import weight as weight
 from proxfl.train.penalties import l1
 from proxfl.train.penalties import groups
+from proxfl.train.penalties import elastic_net
 from proxfl.train.penalties import nuclear
 from proxfl.train.penalties import l2
 from proxfl.train.penalties import nonneg

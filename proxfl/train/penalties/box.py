@@ -15,4 +15,6 @@ PENALTY = Penalty(
     words=lambda spec: f"between {spec.box[0]:g} and {spec.box[1]:g}",
     is_constraint=True,
     sweep=None,
+    desparsifies=False,
+    by_coefficient=True,
 )

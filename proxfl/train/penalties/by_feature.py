@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from proxfl.errors import InputError
+from proxfl.options import Options
 from proxfl.options.kinds import NON_NEGATIVE_NUMBER, Kind, demand, optional, text
+from proxfl.tables import Schema
 
 
 def kind(words: str, column: str, read: Callable[[Any], Any], parse: Callable) -> Kind:
@@ -64,6 +66,18 @@ def as_weight(path: Path, name: str, text: str) -> float:
 
 GROUPS = kind("group names", "group", group_name, lambda path, name, text: text)
 WEIGHTS = kind("non-negative numbers", "weight", NON_NEGATIVE_NUMBER.read, as_weight)
+
+
+def sources(spec: Options) -> dict[str, str]:
+    """The column that each feature is made of, if a schema says so."""
+    return Schema.from_dict(spec.schema).sources() if isinstance(spec.schema, Mapping) else {}
+
+
+def spread(table: Mapping[str, Any], spec: Options, features: Sequence[str]) -> dict[str, Any]:
+    """A table by feature, from one that may name columns: all features made of one are meant."""
+    made = sources(spec)
+    of_columns = {f: table[made[f]] for f in features if made.get(f) in table}
+    return of_columns | {n: value for n, value in table.items() if n not in made.values()}
 
 
 def refuse_unknown(key: str, table: Mapping[str, Any], features: Sequence[str]) -> None:

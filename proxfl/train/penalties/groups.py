@@ -1,6 +1,7 @@
 """The group lasso: a group has all outputs of its features, and counts with the root of its size.
 
-Without a table of groups, each feature of a model with several outputs is a group.
+Without a table of groups, the features made of one column of a schema are a group; without a
+schema, each feature of a model with several outputs is one.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from proxfl.options import Option, Options
 from proxfl.prox import GroupL2
 from proxfl.prox.units import Ellipsoids
 from proxfl.train.parts import FEATURES
-from proxfl.train.penalties.by_feature import GROUPS, refuse_unknown, repeated
+from proxfl.train.penalties.by_feature import GROUPS, refuse_unknown, repeated, sources, spread
 from proxfl.train.penalties.record import Penalty, Sweep, demand_outputs, times, weight
 
 OPTION = weight("group_weight", "the sum over groups of root of size times norm")
@@ -26,7 +27,10 @@ GROUP = Option(
 
 
 def make(spec: Options, features: Sequence[str], outputs: int) -> GroupL2:
-    return GroupL2.of(labels(spec.group, features, outputs), spec.group_weight)
+    table = spec.group and spread(spec.group, spec, features)
+    if table is None and (made := sources(spec)):
+        table = {feature: made[feature] for feature in features}
+    return GroupL2.of(labels(table, features, outputs), spec.group_weight)
 
 
 def labels(table: dict[str, str] | None, features: Sequence[str], outputs: int) -> np.ndarray:
@@ -54,4 +58,6 @@ PENALTY = Penalty(
     words=times(OPTION),
     is_constraint=False,
     sweep=Sweep("group weight", FEATURES, dual_norm=None),
+    desparsifies=False,
+    by_coefficient=False,
 )

@@ -7,7 +7,7 @@ import numpy as np
 from proxfl.options import Option, Options
 from proxfl.prox import L1
 from proxfl.train.parts import FEATURES
-from proxfl.train.penalties.by_feature import WEIGHTS, refuse_unknown, repeated
+from proxfl.train.penalties.by_feature import WEIGHTS, refuse_unknown, repeated, spread
 from proxfl.train.penalties.record import Penalty, Sweep, times, weight
 
 OPTION = weight("l1", "the sum of absolute coefficients")
@@ -24,6 +24,7 @@ def make(spec: Options, features: Sequence[str], outputs: int) -> L1:
     table = spec.feature_weights
     if table is None:
         return L1(spec.l1)
+    table = spread(table, spec, features)
     refuse_unknown(FACTORS.key, table, features)
     return L1(spec.l1 * repeated(np.array([table.get(name, 1.0) for name in features]), outputs))
 
@@ -40,4 +41,6 @@ PENALTY = Penalty(
     words=times(OPTION),
     is_constraint=False,
     sweep=Sweep("l1 weight", FEATURES, dual_norm=None),
+    desparsifies=True,
+    by_coefficient=True,
 )

@@ -14,4 +14,6 @@ PENALTY = Penalty(
     words=times(OPTION),
     is_constraint=False,
     sweep=None,  # no weight leaves the model empty
+    desparsifies=False,
+    by_coefficient=True,
 )

@@ -13,4 +13,6 @@ PENALTY = Penalty(
     words=lambda spec: "not negative",
     is_constraint=True,
     sweep=None,
+    desparsifies=False,
+    by_coefficient=True,
 )

@@ -25,4 +25,6 @@ PENALTY = Penalty(
     words=times(OPTION),
     is_constraint=False,
     sweep=Sweep("nuclear weight", DIRECTIONS, lambda gradient: float(np.linalg.norm(gradient, 2))),
+    desparsifies=False,
+    by_coefficient=False,
 )

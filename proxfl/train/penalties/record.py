@@ -42,6 +42,8 @@ class Penalty:
     words: Callable[[Options], str]
     is_constraint: bool  # whether it confines coefficients, rather than adding a term
     sweep: Sweep | None  # None: no path runs along it
+    desparsifies: bool  # whether intervals are known for models with it alone
+    by_coefficient: bool  # whether it is a sum over coefficients, so that some can be solved for
 
     def __post_init__(self):
         held = REGISTRY.get(self.key, self)
@@ -60,8 +62,10 @@ class Penalty:
         """Refuse what would be ignored."""
         for option in self.options[1:]:
             if getattr(spec, option.key) != option.default and not self.is_set(spec):
+                along = "" if self.sweep is None else ", or let a path run along it"
                 raise InputError(
-                    f"key {option.key!r} needs {self.key!r}, {self.options[0].meaning}; set it."
+                    f"key {option.key!r} needs {self.key!r}, {self.options[0].meaning}; set it"
+                    f"{along}."
                 )
 
 

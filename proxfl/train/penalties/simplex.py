@@ -28,4 +28,6 @@ PENALTY = Penalty(
     words=lambda spec: f"not negative and of sum {spec.simplex:g}",
     is_constraint=True,
     sweep=None,
+    desparsifies=False,
+    by_coefficient=False,
 )

@@ -1,0 +1,248 @@
+"""How good a model is at sites, from sums over their rows.
+
+A site's part is `site_sums`: arrays that add up over sites, of its rows or of a draw of them with
+replacement, by seed. `scored` is a function of the total alone. In a draw each site draws its own
+rows, so an interval is one for these sites, with as many rows each.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from proxfl import losses
+from proxfl.errors import InputError
+from proxfl.losses.base import padded
+from proxfl.losses.scorecards import Curve, Rows, Scorecard, Sums
+from proxfl.precision import precision
+from proxfl.tables import Schema, Table, read_beside, read_features, read_site
+from proxfl.tables.formats import Source, filled
+from proxfl.tables.sites import arranged, wanted_for
+from proxfl.train.agreement import offsets, row_counts
+from proxfl.train.model import Model
+from proxfl.train.spec import Spec, beside_of, columns_of, loss_of
+from proxfl.train.terms import schema_of
+
+Scores = dict[str, int | float]
+LEVEL = 0.95  # of the intervals
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A model and how it reads files: all that model.json holds.
+
+    A model with an intercept for each site needs that of the site it is applied at.
+    """
+
+    model: Model
+    held: Mapping[str, Any]
+    schema: Schema | None
+    intercept: float = 0.0
+
+    @classmethod
+    def of(cls, model: Model, held: Mapping[str, Any], schema: Schema | None = None) -> "Applied":
+        """With its own schema, or another in its place."""
+        return cls(model, held, schema_of(held) if schema is None else schema)
+
+    def at_site(self, intercept: float | Path | None) -> "Applied":
+        """With the intercept of a site, or the best one for the rows in a file of its own."""
+        if not self.spec.site_intercepts:
+            if intercept is not None:
+                raise InputError("the model has no intercepts of sites; leave --intercept out.")
+            return self
+        if intercept is None:
+            raise InputError(
+                "the model has an intercept for each site, which stayed there; give --intercept, a "
+                "number or a file of the site's own rows with their target."
+            )
+        if isinstance(intercept, Path):
+            rows = self.rows(self.table(intercept))
+            weights = rows.counts / rows.counts.sum()
+            intercept = float(level(loss_of(self.spec), *map(as_arrays, (rows.z, rows.y, weights))))
+        return replace(self, intercept=float(intercept))
+
+    @property
+    def spec(self) -> Spec:
+        """The problem that the model solves."""
+        return Spec.from_dict(self.held["problem"])
+
+    @property
+    def missing(self) -> str:
+        return self.held.get("missing", "refuse" if self.held["fill"] is None else "mean")
+
+    @property
+    def loss(self) -> Any:
+        return losses.named(self.model.loss)(**self.held.get("settings", {}))
+
+    def features(self, file: Source) -> Any:
+        """The features of all rows of a file."""
+        return self.filled(read_features(file, self.model.features, self.missing, self.schema))
+
+    def offset(self, file: Source) -> np.ndarray:
+        """What is added to the scores of all rows of a file."""
+        names = beside_of(self.spec.replace(row_weights=None))
+        found = read_beside(file, names, self.schema) if names else {}
+        rows = Table("", str(file), "", (), np.zeros((0, 0)), np.zeros(0), "", beside=found)
+        added = offsets(rows, self.spec)
+        return np.asarray(self.intercept if added is None else added + self.intercept)
+
+    def table(self, file: Path) -> Table:
+        """A file with its target, without the rows that training would have dropped."""
+        wanted = wanted_for(self.model.features, self.schema)
+        wanted = wanted._replace(beside=beside_of(self.spec))
+        return read_site(file, columns_of(self.spec), self.missing, wanted)
+
+    def rows(self, table: Table) -> "SiteRows":
+        A, added = self.filled(arranged(table, self.model.features).A), offsets(table, self.spec)
+        z = self.model.scores(A, self.intercept if added is None else added + self.intercept)
+        y = self.loss.target.encode(table, self.model.classes, self.model.loss)
+        return SiteRows(z, y, self.loss.mean(z), row_counts(table, self.spec))
+
+    def filled(self, A: Any) -> Any:
+        fill = self.held["fill"]
+        return A if fill is None else filled(A, np.array(fill))
+
+
+class SiteRows(NamedTuple):
+    """A site's rows as its scores see them, and how much they count; they stay at the site."""
+
+    z: np.ndarray
+    y: Any
+    mean: np.ndarray
+    counts: np.ndarray
+
+
+def as_arrays(held: Any) -> Any:
+    with precision(np.float64):
+        return jax.tree.map(jnp.asarray, held)
+
+
+def level(loss: Any, z: Any, y: Any, weights: Any) -> Any:
+    with precision(np.float64):
+        return loss.level(z, y, weights)
+
+
+total_loss = jax.jit(lambda loss, z, y, counts: loss.of_rows(z, y, counts), static_argnums=0)
+
+
+def site_sums(loss: Any, rows: SiteRows, draw: np.ndarray, threshold: float) -> dict[str, Any]:
+    """What a site tells: arrays to add to those of other sites."""
+    weight, card = rows.counts * draw, loss.target.scorecard
+    with precision(np.float64):
+        value, above = total_loss(loss, *as_arrays(padded(rows.z, rows.y, weight)))
+        own = card.sums(Rows(rows.z, rows.y, rows.mean, weight), threshold)
+    totals = {"rows": draw.sum(), "weight": weight.sum()}
+    return totals | {"loss": float(value), "deviance": 2 * float(above)} | own
+
+
+class Told(NamedTuple):
+    """What a site tells of a model: sums over its rows, and over each draw of them, drawn first."""
+
+    sums: dict[str, Any]
+    drawn: dict[str, Any]
+
+
+def tell(applied: Applied, table: Table, site: str, how: "How") -> Told:
+    """A site's whole part of an evaluation; draws are by its name."""
+    loss, rows = applied.loss, applied.rows(table)
+    count = len(rows.counts)
+    sums = site_sums(loss, rows, np.ones(count), how.threshold)
+    each = [
+        site_sums(loss, rows, drawn_weights(site, count, how.seed, draw), how.threshold)
+        for draw in range(how.draws)
+    ]
+    drawn = {name: np.array([one[name] for one in each]) for name in sums}
+    return Told({name: np.asarray(value) for name, value in sums.items()}, drawn)
+
+
+class How(NamedTuple):
+    """From which probability a row is called positive, and the draws of which intervals are."""
+
+    threshold: float = 0.5
+    draws: int = 200
+    seed: int = 0
+
+
+def added(sites: Iterable[Sums]) -> dict[str, Any]:
+    """The sums of several sites together."""
+    return jax.tree.map(lambda *arrays: np.sum(arrays, axis=0), *sites)
+
+
+def scored(card: Scorecard, sums: Sums) -> Scores:
+    """The scores of rows, from their sums alone; loss and deviance are means over rows."""
+    means = {name: float(sums[name] / sums["weight"]) for name in ("loss", "deviance")}
+    return {"rows": int(sums["rows"]), **means, **card.scores(sums)}
+
+
+class Judged(NamedTuple):
+    """Scores with their intervals, and curves, of one site or of all."""
+
+    scores: Scores
+    intervals: dict[str, tuple[float, float]]
+    curves: dict[str, Curve]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it: null where the rows do not tell."""
+        known = lambda value: value if np.isfinite(value) else None
+        pairs = {name: [known(end) for end in ends] for name, ends in self.intervals.items()}
+        return {name: known(value) for name, value in self.scores.items()} | {"intervals": pairs}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    overall: Judged
+    sites: dict[str, Judged]
+
+    def all(self) -> dict[str, Judged]:
+        """By name, all sites together first."""
+        return {"overall": self.overall, **self.sites}
+
+
+def evaluate(
+    applied: Applied, files: Sequence[Path], threshold: float = 0.5, draws: int = 200, seed: int = 0
+) -> Evaluation:
+    """Score a model on files, one per site; intervals are from that many draws of rows."""
+    tables = [applied.table(file) for file in files]
+    if not tables:
+        raise InputError("There are no sites; name at least one file or folder.")
+    how = How(threshold, draws, seed)
+    told = {table.name: tell(applied, table, table.name, how) for table in tables}
+    return evaluated(applied.loss.target.scorecard, told)
+
+
+def evaluated(card: Scorecard, told: Mapping[str, Told]) -> Evaluation:
+    """What the sums of sites come to, near or far."""
+    total = Told(added(t.sums for t in told.values()), added(t.drawn for t in told.values()))
+    overall, *sites = (
+        judged(card, one.sums, [scored(card, draw) for draw in each_draw(one.drawn)])
+        for one in (total, *told.values())
+    )
+    return Evaluation(overall, dict(zip(told, sites, strict=True)))
+
+
+def each_draw(drawn: Sums) -> list[dict[str, Any]]:
+    number = min(len(values) for values in drawn.values())
+    return [{name: values[draw] for name, values in drawn.items()} for draw in range(number)]
+
+
+def drawn_weights(site: str, rows: int, seed: int, draw: int) -> np.ndarray:
+    """How often each row of a site is in a draw of as many rows, with replacement."""
+    rng = np.random.default_rng([seed, zlib.crc32(site.encode()), draw])
+    return np.bincount(rng.integers(rows, size=rows), minlength=rows).astype(float)
+
+
+def judged(card: Scorecard, sums: Sums, drawn: Sequence[Scores]) -> Judged:
+    scores, tail = scored(card, sums), 50 * (1 - LEVEL)
+    uncertain = [name for name in scores if name not in ("rows", "auc_resolution")]
+    intervals = {}
+    for name in uncertain if drawn else ():
+        found = np.array([draw[name] for draw in drawn])
+        known = found[np.isfinite(found)]
+        ends = np.percentile(known, [tail, 100 - tail]) if known.size else np.full(2, np.nan)
+        intervals[name] = (float(ends[0]), float(ends[1]))
+    return Judged(scores, intervals, card.curves(sums))

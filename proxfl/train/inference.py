@@ -1,0 +1,143 @@
+"""Standard errors, intervals and p-values of a fitted model, from sums that all sites tell once.
+
+With H the Hessian of the mean loss at the model, S the mean product of the rows' scores with
+themselves (a score is the gradient of a row's loss) and n rows in all, the covariance of the
+coefficients is
+
+    model-based    dispersion * H^-1 / n       if the loss is a likelihood
+    robust         H^-1 S H^-1 / n             whatever made the rows (HC0, the sandwich)
+
+A model with an l1 penalty is pulled towards 0, and is de-sparsified first (van de Geer and others
+2014; Javanmard, Montanari 2014): b = x - H^-1 gradient. With more rows than coefficients H has an
+inverse, which serves for all of them. See docs/inference.md for what the intervals mean.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from scipy import special
+
+from proxfl.errors import InputError
+from proxfl.points import Point
+from proxfl.train.agreement import Agreement
+from proxfl.train.drivers.driver import Driver
+from proxfl.train.penalties import chosen
+from proxfl.train.spec import Spec, loss_of
+
+LEVEL = 0.95
+INTERCEPT = "intercept"
+SINGULAR = 1e-10  # the least curvature of a direction, relative to the largest, that says anything
+
+
+class Inference(NamedTuple):
+    """By coefficient, in the units of the data; `se` is None where the loss is no likelihood."""
+
+    names: tuple[str, ...]
+    coef: np.ndarray
+    se: np.ndarray | None
+    robust_se: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    z: np.ndarray
+    p: np.ndarray
+    freedom: float  # of Student's distribution; infinite for the normal one
+    desparsified: bool
+
+    def by_name(self) -> dict[str, dict[str, float | None]]:
+        """One line for each coefficient, as JSON and CSV hold it."""
+        keys = ("coef", "se", "robust_se", "lower", "upper", "z", "p")
+        columns = {key: getattr(self, key) for key in keys}
+        value = lambda column, i: None if column is None else float(column[i])
+        return {
+            name: {key: value(column, i) for key, column in columns.items()}
+            for i, name in enumerate(self.names)
+        }
+
+
+def refuse_inference(spec: Spec, agreement: Agreement) -> None:
+    """Refuse what there are no intervals for, before any work is done."""
+    others = [penalty.key for penalty in chosen(spec) if not penalty.desparsifies]
+    count = len(agreement.features) + spec.intercept
+    if len(agreement.targets) > 1:
+        raise InputError("inference is for models with one output; leave it out.")
+    if loss_of(spec).couples_rows or spec.row_weights is not None:
+        raise InputError(
+            "inference is for rows that count alike and each by itself; leave it out, or row "
+            "weights, site intercepts and losses that compare rows."
+        )
+    if others:
+        raise InputError(f"inference is not known with {', '.join(others)}; leave one of them out.")
+    if spec.weights != "samples":
+        raise InputError("inference needs rows that count alike; use weights = 'samples'.")
+    if sum(agreement.rows) <= count:
+        raise InputError(
+            f"inference needs more rows than coefficients, got {sum(agreement.rows)} rows and "
+            f"{count} coefficients; leave it out."
+        )
+
+
+def infer(driver: Driver, spec: Spec, agreement: Agreement, x: Point) -> Inference:
+    """One exchange, and what follows from it."""
+    told = driver.federation.ask("information", {"x": x})
+    square = lambda part: symmetric(np.asarray(driver.mean(told, part)))
+    gradient = np.asarray(ravel_pytree(driver.mean(told, "gradient"))[0])
+    residual = float(driver.mean(told, "squares"))
+    flat = np.asarray(ravel_pytree(x)[0])
+    penalised = bool(chosen(spec))
+    return from_sums(
+        spec, agreement, flat, gradient, square("hessian"), square("products"), residual, penalised
+    )
+
+
+def from_sums(
+    spec: Spec,
+    agreement: Agreement,
+    x: np.ndarray,
+    gradient: np.ndarray,
+    hessian: np.ndarray,
+    products: np.ndarray,
+    squares: float,
+    penalised: bool,
+) -> Inference:
+    n, count, likelihood = sum(agreement.rows), len(x), loss_of(spec).likelihood
+    values = np.linalg.eigvalsh(hessian)
+    if not values[0] > SINGULAR * values[-1]:
+        raise InputError(
+            "the model has no standard errors: some combination of features is constant, or says "
+            "nothing at this model; leave out collinear features, or inference."
+        )
+    inverse, back = np.linalg.inv(hessian), to_units(agreement, spec.intercept)
+    b = back @ (x - inverse @ gradient if penalised else x)
+    errors = lambda middle: np.sqrt(np.diag(back @ middle @ back.T) / n)
+    dispersion = squares * n / (n - count) if likelihood == "scaled" else 1.0
+    se = None if likelihood is None else errors(dispersion * inverse)
+    robust = errors(inverse @ products @ inverse)
+    freedom = float(n - count) if likelihood == "scaled" else np.inf
+    used = robust if se is None else se
+    # Not by scipy.stats, whose import takes half a second from every command.
+    normal = np.isinf(freedom)
+    upper = (1 + LEVEL) / 2
+    quantile = special.ndtri(upper) if normal else special.stdtrit(freedom, upper)
+    half, z = quantile * used, b / used
+    names = (*agreement.features, *((INTERCEPT,) if spec.intercept else ()))
+    p = 2 * (special.ndtr(-np.abs(z)) if normal else special.stdtr(freedom, -np.abs(z)))
+    return Inference(names, b, se, robust, b - half, b + half, z, p, freedom, penalised)
+
+
+def to_units(agreement: Agreement, intercept: bool) -> np.ndarray:
+    """The matrix from coefficients as they are solved for to those in the units of the data."""
+    scale, centre = np.array(agreement.scale), np.array(agreement.centre)
+    if not intercept:
+        return np.diag(1 / scale)
+    back = np.diag(np.append(1 / scale, 1.0))
+    back[-1, :-1] = -centre / scale
+    return back
+
+
+def symmetric(triangle: np.ndarray) -> np.ndarray:
+    """A matrix from its upper triangle."""
+    size = int((np.sqrt(8 * len(triangle) + 1) - 1) / 2)
+    upper = np.zeros((size, size))
+    upper[np.triu_indices(size)] = triangle
+    return upper + np.triu(upper, 1).T

@@ -1,0 +1,52 @@
+"""The terms of a model with one score: a column of the files, with all features made of it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from proxfl.tables import Schema
+from proxfl.train.model import output_key
+
+
+class Term(NamedTuple):
+    """One row of a table: a column, and what its features have, by what tells them apart."""
+
+    name: str
+    entries: tuple[tuple[str, float], ...]  # in the order given
+
+    def shown(self) -> float | str:
+        """Its number, or its numbers in words."""
+        if len(self.entries) == 1 and self.entries[0][0] == "":
+            return self.entries[0][1]
+        return ", ".join(f"{label} {value:.3g}".strip() for label, value in self.entries)
+
+
+def terms(model: Mapping[str, Any], values: Mapping[str, float]) -> list[Term]:
+    """Numbers by feature as numbers by term, in the order in which the first of each comes.
+
+    `model` is what model.json holds.
+    """
+    schema = schema_of(model)
+    made = {} if schema is None else schema.sources()
+    found: dict[str, list[tuple[str, float]]] = {}
+    for feature, value in values.items():
+        name = made.get(feature, feature)
+        found.setdefault(name, []).append((feature.removeprefix(name).lstrip("= "), value))
+    return [Term(name, tuple(entries)) for name, entries in found.items()]
+
+
+def table_of(model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """One row for each column of the files that is in the model, or for each of its classes."""
+    entries = model["nonzeros"]
+    if np.ndim(model["coef"]) == 1:
+        values = {entry["feature"]: entry["value"] for entry in entries}
+        return ["feature", "value"], [[t.name, t.shown()] for t in terms(model, values)]
+    columns = ["feature", output_key(model["classes"]), "value"]
+    return columns, [[entry[key] for key in columns] for entry in entries]
+
+
+def schema_of(model: Mapping[str, Any]) -> Schema | None:
+    """The schema by which a model reads files, if it was made with one."""
+    held = model.get("schema")
+    return None if held is None else Schema.from_dict(held)

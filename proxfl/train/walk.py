@@ -1,0 +1,166 @@
+"""Models along a grid of weights, for several sets of sites: the full data, and each fold's rest.
+
+The empty model is solved for first, with its intercept and whatever is not penalised; its gradient
+gives the weights. Algorithm 1 then goes from one model to the next, since all that the server knows
+of the loss stays true when only the penalty changes. Newton's method shares exchanges among all
+sets and weights: some weights first, spread over the grid, then those in between, each predicted
+from its neighbour. For a quadratic loss all weights follow from what the first exchange told.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from proxfl.core import Regulariser
+from proxfl.points import Point
+from proxfl.problem import Problem, Shard
+from proxfl.prox import Zero
+from proxfl.train.agreement import Agreement
+from proxfl.train.drivers import compiled, together
+from proxfl.train.drivers.driver import Solution
+from proxfl.train.drivers.driver import solve as drive
+from proxfl.train.drivers.together import Solved, Wanted
+from proxfl.train.drivers.working_set import NewtonOnSets
+from proxfl.train.local import LocalFederation, Traffic, total
+from proxfl.train.method import method_for, on_sets, refuse_newton
+from proxfl.train.regulariser import penalty, refuse_path_without_start
+from proxfl.train.spec import Spec
+from proxfl.train.train import settings_of
+
+# A weight with which nothing penalised is in a model, whatever its gradient.
+ENDLESS = 1e50
+APART = 8  # weights between two of those that come first
+
+
+class ReadySites(NamedTuple):
+    """Sites that have agreed, with their data at hand; `told` is the bytes of that, up and down."""
+
+    agreement: Agreement
+    problem: Problem
+    shards: Shard
+    told: tuple[int, int]
+
+
+class Found(NamedTuple):
+    """The model of one weight, its certificate, and the exchanges it was in."""
+
+    x: Point
+    loss: float
+    objective: float
+    optimality: float
+    converged: bool
+    rounds: int
+
+
+class Walk(NamedTuple):
+    """The models of each set of sites along the weights, and what all of it cost."""
+
+    weights: np.ndarray
+    found: list[list[Found]]
+    first_rounds: int  # for the empty model of the first set
+    traffic: Traffic
+
+
+# From the gradient of the first set's empty model, the weights.
+WeightsOf = Callable[[Point], Any]
+Watch = Callable[[int], None]
+
+
+def walk(
+    sets: Sequence[ReadySites], spec: Spec, key: str, weights_of: WeightsOf, watch: Watch
+) -> Walk:
+    """The models along the weight named, all else as in the spec."""
+    agreement = sets[0].agreement
+    refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
+    newton = method_for(spec, agreement, along_path=True).name == "newton"
+    if newton:
+        refuse_newton(spec, agreement, along_path=True)
+    found = (by_newton if newton else one_by_one)(sets, spec, key, weights_of, watch)
+    up, down = (sum(held.told[k] for held in sets) for k in (0, 1))
+    return found._replace(traffic=total({"": found.traffic, "agreement": Traffic(1, up, down)}))
+
+
+def solve(sites: ReadySites, spec: Spec) -> compiled.Solved | together.Solved | Solution:
+    """The one model that a spec asks for."""
+    settings, problem = settings_of(spec), sites.problem
+    if method_for(spec, sites.agreement).name != "newton":
+        return compiled.solve(problem, sites.shards, settings)
+    refuse_newton(spec, sites.agreement)
+    if on_sets(spec, sites.agreement):
+        federation = LocalFederation(problem, sites.shards)
+        return drive(NewtonOnSets(federation, problem, np.asarray(sites.shards.weight), settings))
+    smooth = replace(problem, g=Zero())
+    wanted = Wanted(problem.g, sites.shards, together.unasked(smooth, sites.shards))
+    return together.solve(smooth, [wanted], settings)[0][0]
+
+
+def penalty_at(sites: ReadySites, spec: Spec, key: str, weight: float) -> Regulariser:
+    agreement = sites.agreement
+    shape = agreement.features, len(agreement.targets), np.array(agreement.unit)
+    return penalty(spec.replace(**{key: weight}), *shape)
+
+
+def one_by_one(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) -> Walk:
+    settings, weights, walked, first, traffic = settings_of(spec), None, [], [], Traffic()
+    for sites in sets:
+
+        def solve_at(weight: float, before: Any = None, sites=sites) -> compiled.Solved:
+            problem = replace(sites.problem, g=penalty_at(sites, spec, key, weight))
+            return compiled.solve(problem, sites.shards, settings, spec.seed, before and before.run)
+
+        last = solve_at(ENDLESS)
+        weights = np.asarray(weights_of(last.gradient), float) if weights is None else weights
+        each = [last]
+        for weight in weights:
+            each.append(solve_at(float(weight), each[-1]))
+            watch(len(walked) * len(weights) + len(each) - 1)
+        first.append(len(last.records))
+        walked.append([Found(*s[:5], len(s.records)) for s in each[1:]])
+        up, down = compiled.round_bytes(sites.problem, sites.shards, settings)
+        rounds = sum(len(s.records) for s in each)
+        more = 1 + len(each)  # the smoothness at the start, and a certificate for each model
+        made = Traffic(rounds + more, (rounds + len(each)) * up, (rounds + len(each)) * down)
+        traffic = total({"": traffic, "set": made})
+    return Walk(np.asarray(weights), walked, first[0], traffic)
+
+
+def by_newton(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) -> Walk:
+    settings, problem = settings_of(spec), replace(sets[0].problem, g=Zero())
+    costs: list[Traffic] = []
+
+    def solve(weights: Any, known: Sequence[Sequence[Any]], watch: Watch) -> list[list[Solved]]:
+        """By set, the models of some weights, from what is known of as many models."""
+        wanted = [
+            Wanted(penalty_at(sites, spec, key, float(weight)), sites.shards, state)
+            for sites, states in zip(sets, known, strict=True)
+            for weight, state in zip(weights, states, strict=True)
+        ]
+        found, cost = together.solve(problem, wanted, settings, watch)
+        costs.append(cost)
+        count = len(weights)
+        return [found[i * count : (i + 1) * count] for i in range(len(sets))]
+
+    unasked = [[together.unasked(problem, sites.shards)] for sites in sets]
+    empty = solve([ENDLESS], unasked, lambda done: None)
+    weights = np.asarray(weights_of(empty[0][0].state.known.gradient), float)
+    places = np.arange(len(weights))
+    loss: Any = problem.loss
+    some = places if loss.quadratic else np.union1d(places[::APART], places[-1])
+    first = solve(weights[some], [[one.state] * len(some) for (one,) in empty], watch)
+    between = np.setdiff1d(places, some)
+    near = np.searchsorted(some, between) - 1
+    then = lambda done: watch(len(sets) * len(some) + done)
+    rest = solve(weights[between], [[each[k].state for k in near] for each in first], then)
+    back = np.argsort([*some, *between])
+    ordered = [[(a + b)[k] for k in back] for a, b in zip(first, rest, strict=True)]
+    found = [[found_in(solved) for solved in each] for each in ordered]
+    return Walk(weights, found, len(empty[0][0].records), total(dict(enumerate(costs))))
+
+
+def found_in(solved: Solved) -> Found:
+    known = solved.state.known
+    numbers = float(known.loss), solved.objective, solved.optimality, solved.converged
+    return Found(jax.device_get(known.x), *numbers, len(solved.records))
