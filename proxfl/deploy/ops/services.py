@@ -8,6 +8,7 @@ is made of its name and folder: what a killed program left running there ends at
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import psutil
 
 from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.ops.stopping import pause
+from proxfl.errors import InputError
+from proxfl.storage.files import whole
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -26,6 +29,8 @@ MARK = "PROXFL_SERVICE"
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0  # before a service is started again
+LARGEST_LOG = 2**23  # bytes: some eighty thousand lines
+TAIL = 2**14  # bytes at the end of a log, of which its last lines are shown
 KILL_SECONDS = 10.0  # a killed process is gone at once, unless it hangs in the system
 SOURCES = Path(__file__).parents[3]  # the folder that this package is in
 
@@ -82,13 +87,28 @@ class Service:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(KILL_SECONDS)
 
+    def rotate_log(self) -> None:
+        """Begin its log anew once it is large; one old log is kept beside it.
+
+        The process goes on writing to the file it has open, at its end: so that is emptied, not
+        replaced, and a line written just then may be lost.
+        """
+        if self.log.exists() and self.log.stat().st_size > LARGEST_LOG:
+            # Whatever is wrong with the disk, the room is what counts.
+            with contextlib.suppress(OSError, InputError), self.log.open("rb") as said:
+                with whole(old_log(self.log), private=True) as kept:
+                    shutil.copyfileobj(said, kept)
+            os.truncate(self.log, 0)
+
     def members(self) -> list[int]:
         """The processes that carry this service's mark."""
         return [pid for pid, mark in marked().items() if mark == self.mark]
 
     def tail(self, lines: int = 20) -> str:
         """The end of what it said."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        with self.log.open("rb") as file:
+            file.seek(max(0, self.log.stat().st_size - TAIL))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
 
     def once(self, ready: Callable[[], bool], what: str) -> "Service":
         """Itself when `ready()` holds; raises its last words if it ends or takes too long."""
@@ -103,6 +123,10 @@ class Service:
             self.kill()
             raise
         return self
+
+
+def old_log(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")
 
 
 def marked() -> dict[int, str]:
@@ -160,6 +184,7 @@ class Supervisor:
         """Start again what has ended; what has lasted starts fresh the next time."""
         now = time.monotonic()
         for name, service in list(self.running.items()):
+            service.rotate_log()
             if service.alive:
                 if now > self.due[name] + LONGEST_PAUSE:
                     self.pause[name] = FIRST_PAUSE

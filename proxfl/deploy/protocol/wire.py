@@ -1,6 +1,6 @@
 """A message between server and site, as bytes, and the checks that come before any of it is used.
 
-    header    56 bytes: what the message is, and the experiment, site, step and round it belongs to
+    header    72 bytes: what the message is, and the experiment, site, step and round it belongs to
     values    arrays and texts by name, as a safetensors file holds them
     digest    16 bytes of BLAKE2b over all of the above, against torn and flipped bytes
 
@@ -20,12 +20,15 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from proxfl.console.words import printable
+
 LARGEST = 2**28  # bytes: a quarter of a gigabyte is 33 million parameters in float64
 LARGEST_TABLE = 2**22  # bytes for names, types and shapes: some forty thousand arrays
 LONGEST_NAME = 255
 MAGIC = b"PXFL"
-VERSION = 2
-HEADER = struct.Struct("<4sHH16sIqqqI")
+VERSION = 3
+TAG = 32  # bytes: a digest in full, of which nobody finds two texts
+HEADER = struct.Struct(f"<4sHH{TAG}sIqqqI")
 DIGEST = 16
 
 VISIT, UPLINK, DIVERGED, TASK, ANSWER, REFUSAL, HELLO, STATE = range(1, 9)
@@ -33,14 +36,18 @@ IN_STEP = (VISIT, UPLINK, DIVERGED)  # the kinds that belong to a step of the al
 ANY_SITE = 2**32 - 1  # the server does not know yet which site it talks to
 NEVER = -1  # the step a client counts from before any of its replies entered the server's state
 
-STEP_BITS = 28  # a step's number within one life of the server; above it, when that life began
+STEP_BITS = 28  # a step's number within one life of the server; above it, the number of that life
+LAST_EPOCH = 2**35 - 1  # which is what is left of 63 bits
 
 Value = np.ndarray | str
 Arrays = Mapping[str, Value]
 
 
 class BadMessage(ValueError):
-    """A message that must not be used, and why, in one sentence."""
+    """A message that must not be used, and why, in one sentence, whoever's words are in it."""
+
+    def __init__(self, sentence: object = ""):
+        super().__init__(printable(sentence))
 
 
 class Transient(BadMessage):
@@ -69,13 +76,18 @@ class Frame(NamedTuple):
 
 
 def tag(experiment: str) -> bytes:
-    """The name of an experiment, in the 16 bytes a header has for it."""
-    return digest(experiment.encode())
+    """The name of an experiment, in the bytes a header has for it."""
+    return hashlib.sha256(experiment.encode()).digest()
 
 
 def step_number(step: int) -> int:
     """A step as people number it."""
     return step % 2**STEP_BITS if step >= 0 else step
+
+
+def epoch(step: int) -> int:
+    """The life of the server that a step belongs to; 0 is before the first."""
+    return max(step, 0) >> STEP_BITS
 
 
 def digest(data: bytes | memoryview) -> bytes:
@@ -181,7 +193,7 @@ def refusal(header: Header, reason: str) -> bytes:
 def brief(frame: bytes) -> Header:
     """The header of a message that may be broken further on, to address a refusal by."""
     if len(frame) < HEADER.size:
-        return Header(REFUSAL, bytes(16), ANY_SITE)
+        return Header(REFUSAL, bytes(TAG), ANY_SITE)
     found = Header(*HEADER.unpack_from(frame)[2:])
     place = {"step": max(found.step, 0), "counted": max(found.counted, NEVER)}
     return found._replace(round=max(found.round, 0), **place)

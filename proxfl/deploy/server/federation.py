@@ -7,7 +7,6 @@ site is asked again until the deadline. Asking twice is safe, since a site answe
 question with its first answer.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from proxfl.deploy.protocol.experiment import Experiment, check_sites, method
 from proxfl.deploy.protocol.transport import Transport
 from proxfl.deploy.protocol.trees import pack, rebuild
 from proxfl.deploy.protocol.wire import Frame, Header
+from proxfl.deploy.server.claims import Claims, claim, is_smooth
 from proxfl.deploy.server.inquiry import Attendance, Diverged, Inquiry, Patience, Request
 from proxfl.deploy.server.ledger import Ledger
 from proxfl.engine.messages import Exchange
@@ -28,8 +28,11 @@ from proxfl.engine.round import draw_cohort
 from proxfl.engine.visit import received, round_key, weigh
 from proxfl.precision import precision
 from proxfl.storage.checkpoint import named_arrays
-from proxfl.train.federation import Answers, Call, Federation
-from proxfl.train.tasks import TASKS
+from proxfl.train.federation import Answers, Call, Exact, Federation
+from proxfl.train.tasks import TASKS, part_way
+
+OUTSTANDING = 1e3  # times all others': an uplink of which a run that overflows may come
+Read = Callable[[Frame], Any]
 
 
 class RemoteFederation(Federation):
@@ -37,8 +40,9 @@ class RemoteFederation(Federation):
 
     `settle` says what the visits are about. `standing` is what a resumed run goes on from: the
     last counted step of each site, as `standing_after` gave it to the checkpoint. `epoch` orders
-    the lives of a server: sites take no more steps from an earlier one once a later one has asked,
-    so a server that was resumed too soon, elsewhere, cannot mix its steps with the new one's.
+    the lives of a server, see `next_epoch`: sites take no more steps from an earlier one once a
+    later one has asked, so a server that was resumed too soon, elsewhere, cannot mix its steps with
+    the new one's.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class RemoteFederation(Federation):
         ledger: Ledger | None = None,
         standing: Mapping[str, int] | None = None,
         cohort: int | None = None,
-        epoch: int | None = None,
+        epoch: int,
     ):
         check_sites(sites)
         self.transport = transport
@@ -61,12 +65,14 @@ class RemoteFederation(Federation):
         self.patience = patience or Patience()
         self.ledger = ledger or Ledger()
         self.cohort = cohort
-        self.epoch = int(time.time()) if epoch is None else epoch
+        self.epoch = epoch
         self.standing = {site: wire.NEVER for site in sites} | dict(standing or {})
         self.answered: tuple[int, tuple[str, ...]] = (wire.NEVER, ())
         self.asked = 0
         self.experiment: Experiment | None = None
         self.weights = np.full(len(sites), 1 / len(sites))
+        self.claims = Claims(smooth=False)  # until `settle` says what the loss is
+        self.sizes: dict[str, float] = {}  # the largest coordinate of each site's last uplink
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -79,9 +85,15 @@ class RemoteFederation(Federation):
     def settle(self, experiment: Experiment, weights: Any) -> None:
         """Say what visits are about: the problem, the seed, and the sites' weights in the mean."""
         self.experiment, self.weights = experiment, np.asarray(weights, experiment.kind)
+        self.claims = Claims(is_smooth(experiment.problem.loss))
 
-    def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Every site's answer; before `settle`, to the tasks that set a site up."""
+    def ask(
+        self, task: str, payload: Mapping[str, Any], booked: str = ""
+    ) -> dict[str, dict[str, Any]]:
+        """Every site's answer; before `settle`, to the tasks that set a site up.
+
+        In the books it stands as `booked`, if that is not its own name.
+        """
         self.asked += 1
         question, points = pack(payload)
         settings = {"task": task, "points": " ".join(points)}
@@ -91,29 +103,84 @@ class RemoteFederation(Federation):
             if experiment is not None and task in TASKS:  # whose answers have a known shape
                 about = (experiment.problem, experiment.shard, dict(payload))
                 shape = jax.eval_shape(TASKS[task], *about)
-                read = lambda frame: rebuild(frame.payload, shape, "The answer")
-            found = self.inquire(task, headers, settings, question, wire.ANSWER, read)
+                read = self.listener(task, payload, shape)
+            found = self.inquire(booked or task, headers, settings, question, wire.ANSWER, read)
         return {site: found[site] for site in self.names}
 
-    def visit(self, algorithm: Algorithm, call: Call, down: Any) -> Answers:
+    def listener(self, task: str, payload: Mapping[str, Any], shape: Any) -> Read:
+        """What reads the answers to a task, and holds what they say of the loss to the others."""
+
+        def read(frame: Frame) -> Any:
+            answer, site = rebuild(frame.payload, shape, "The answer"), self.speaker(frame)
+            if task == "curvature":
+                self.claims.hear_curvature(site, answer["curvature"])
+            if task == "evaluate":
+                self.claims.hear(site, claim(payload["x"], answer["value"], answer["gradient"]))
+            if task == "newton" and bool(answer["finite"]):
+                x = part_way(payload["x"], payload["u"], payload["length"])
+                self.claims.hear(site, claim(x, answer["value"], answer["gradient"]))
+            return answer
+
+        return read
+
+    def reader(self, shape: Exchange, exact: Exact | None) -> Read:
+        """What makes of a reply the uplink and the metrics in it."""
+
+        def read(frame: Frame) -> tuple[Any, Any]:
+            up = rebuild(frame.payload, shape.up, "The uplink")
+            info = rebuild(frame.settings, shape.info, "The metrics")
+            if exact is not None:
+                said = claim(exact.x, info["loss"], up / exact.factor)
+                self.claims.hear(self.speaker(frame), said)
+            return up, info
+
+        return read
+
+    def speaker(self, frame: Frame) -> str:
+        return self.names[frame.header.site]
+
+    def visit(
+        self, algorithm: Algorithm, call: Call, down: Any, exact: Exact | None = None
+    ) -> Answers:
         experiment = self.experiment
         if experiment is None:
             raise RuntimeError("Call settle(experiment, weights) before the first visit.")
         with precision(experiment.kind):
             shape = experiment.messages[call.exchange]
             settings = settings_of(algorithm, experiment.algorithm)
-            about = (self.headers(call), settings, named_arrays(down), wire.UPLINK, reader(shape))
+            read, question = self.reader(shape, exact), named_arrays(down)
+            about = (self.headers(call), settings, question, wire.UPLINK, read)
             found = self.inquire("round", *about, everyone=algorithm.needs_everyone)
-            if any(isinstance(answer, Diverged) for answer in found.values()):
+            diverged = {site: a for site, a in found.items() if isinstance(a, Diverged)}
+            if diverged:
+                self.note_overflow(call.step, diverged)
                 found = {site: not_numbers(shape) for site in found}
+            else:
+                self.sizes = {site: largest(up) for site, (up, _) in found.items()}
             sites = tuple(site for site in self.names if site in found)
             stacked = jax.tree.map(lambda *a: jnp.stack(a), *(found[site] for site in sites))
             weights = self.weights[[self.names.index(site) for site in sites]]
             place = (call.round, call.exchange, len(self.names))
             key = round_key(jax.random.key(experiment.seed), *place)
             mean, info = received(*weigh(stacked, jnp.asarray(weights)), key)
+            if not diverged and not np.isfinite(largest(mean.mean)):
+                self.note_overflow(call.step, {})
         self.answered = (call.step, sites)
         return Answers(mean, info, sites)
+
+    def note_overflow(self, step: int, diverged: Mapping[str, Diverged]) -> None:
+        """Numbers became too large: if one site's last update stands out, that is where from."""
+        name = max(self.sizes, key=lambda site: self.sizes[site], default="")
+        others = max((size for site, size in self.sizes.items() if site != name), default=np.inf)
+        if self.sizes.get(name, 0.0) > OUTSTANDING * others:
+            sentence = (
+                f"Numbers overflow after its update, with numbers up to {self.sizes[name]:.2g} "
+                f"where those of all others are below {others:.2g}."
+            )
+            self.ledger.fault(step, name, sentence)
+            return
+        for site, answer in diverged.items():
+            self.ledger.fault(step, site, answer.reason)
 
     def headers(self, call: Call) -> list[Header]:
         """Those of the questions of a visit, one for each site of its round."""
@@ -152,7 +219,7 @@ class RemoteFederation(Federation):
         settings: wire.Arrays,
         payload: wire.Arrays,
         kind: int,
-        read: Callable[[Frame], Any],
+        read: Read,
         everyone: bool = True,
     ) -> dict[str, Any]:
         """Ask the same of some sites; what was read of their replies, which are of one kind."""
@@ -176,12 +243,9 @@ def settings_of(algorithm: Algorithm, agreed: Algorithm) -> dict[str, wire.Value
     }
 
 
-def reader(shape: Exchange) -> Callable[[Frame], tuple[Any, Any]]:
-    """What makes of a reply the uplink and the metrics in it."""
-    return lambda frame: (
-        rebuild(frame.payload, shape.up, "The uplink"),
-        rebuild(frame.settings, shape.info, "The metrics"),
-    )
+def largest(point: Any) -> float:
+    """The largest coordinate."""
+    return max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(point))
 
 
 def not_numbers(shape: Exchange) -> tuple[Any, Any]:

@@ -170,8 +170,6 @@ class Inquiry:
         payload = wire.payload_bytes(frame.payload) + wire.payload_bytes(frame.settings)
         sizes = (payload, len(arrival.content), arrival.size)
         self.ledger.enter("up", site, request.kind, *sizes)
-        if diverged:
-            self.ledger.fault(self.step, site, answer.reason)
         return answer
 
     def note_absence(self, missing: Set[str]) -> None:

@@ -1,5 +1,6 @@
 """How a run stands, in a file that others may read at any moment."""
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -10,8 +11,10 @@ import numpy as np
 
 from proxfl.deploy.ops.home import write_json
 from proxfl.deploy.server.inquiry import TooFewSites
-from proxfl.errors import BAD_INPUT, FAILED, INTERRUPTED, NOT_CONVERGED
+from proxfl.errors import BAD_INPUT, DISK, FAILED, INTERRUPTED, NOT_CONVERGED, DiskError
 from proxfl.train.drivers.driver import Record, Settings
+
+log = logging.getLogger("proxfl.deploy")
 
 BEAT_SECONDS = 2.0
 MEETING, TRAINING, FINISHED, STOPPED = "meeting", "training", "finished", "stopped"
@@ -41,7 +44,10 @@ class Status:
     def tell(self, **more: Any) -> None:
         with self.busy:
             self.about |= more
-            write_json(self.path, self.about | {"present": sorted(self.present())})
+            try:
+                write_json(self.path, self.about | {"present": sorted(self.present())})
+            except DiskError as error:  # of which the run itself will hear, if it is to end
+                log.warning("The status of the run is not up to date: %s", error)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.over.set()
@@ -56,6 +62,8 @@ def ending(error: BaseException) -> dict[str, Any]:
     """Why a run stopped, and the exit code for it."""
     if isinstance(error, TooFewSites):
         return {"reason": str(error), "code": NOT_CONVERGED}
+    if isinstance(error, DiskError):
+        return {"reason": str(error), "code": DISK}
     if isinstance(error, ValueError):
         return {"reason": str(error), "code": BAD_INPUT}
     if isinstance(error, SystemExit | KeyboardInterrupt):

@@ -17,16 +17,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from proxfl.deploy.masking.training import refuse_unmaskable
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.permissions import lock, private_folder
 from proxfl.deploy.protocol.experiment import Experiment
-from proxfl.deploy.protocol.plan import Plan
+from proxfl.deploy.protocol.membership import Membership
+from proxfl.deploy.protocol.study import LOOSE, Study
 from proxfl.deploy.protocol.transport import Transport
-from proxfl.deploy.server import checkpoint
+from proxfl.deploy.server import checkpoint, evaluation
 from proxfl.deploy.server.checkpoint import Books, books_at
+from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
+from proxfl.deploy.server.epoch import next_epoch
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.inquiry import Patience
-from proxfl.deploy.server.ledger import Ledger
+from proxfl.deploy.server.masked import MaskedRun
+from proxfl.deploy.server.proposal import propose
 from proxfl.deploy.server.status import Status, after_round
 from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.site import method_of
@@ -37,21 +42,19 @@ from proxfl.report import training as report
 from proxfl.train import folder as results
 from proxfl.train.agreement import Agreement, agree, problem_of
 from proxfl.train.drivers.driver import Driver, Record, Solution, solve
-from proxfl.train.local import Traffic
-from proxfl.train.model import Model
+from proxfl.train.local import total
 from proxfl.train.spec import Spec, loss_of
-from proxfl.train.tasks import TASKS
-from proxfl.train.train import Fit, driver_of, gap_of
+from proxfl.train.train import Fit, solved
 
 RUN_LOCK = "run.lock"
-SETUP = ("summary", "agree")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
-    """What one run is given, as Flower's configuration can hold it; 0 is as in the plan, or all."""
+    """What one run is given, as Flower's configuration holds it; 0 is as in the study, or all."""
 
     folder: str = ""
+    study: str = ""
     out: str = ""
     command: str = ""
     rounds: int = 0
@@ -70,9 +73,9 @@ class RunOptions:
     def patience(self) -> Patience:
         return Patience(self.quorum or None, self.wait, self.deadline)
 
-    def spec(self, plan: Plan) -> Spec:
+    def spec(self, study: Study) -> Spec:
         given = {"rounds": self.rounds, "tol": self.tol}
-        return plan.spec.replace(**{k: v for k, v in given.items() if v})
+        return study.spec.replace(**{k: v for k, v in given.items() if v})
 
 
 def refuse_quorum(spec: Spec, sites: int, quorum: int) -> None:
@@ -86,40 +89,67 @@ def refuse_quorum(spec: Spec, sites: int, quorum: int) -> None:
         )
 
 
-def carry_out(plan: Plan, options: RunOptions, transport: Transport, run: str) -> None:
+def refuse_masked(study: Study, options: RunOptions) -> None:
+    """Refuse what sites that follow the run would not follow."""
+    if not study.masked:
+        return
+    refuse_unmaskable(study.spec)
+    if 0 < options.quorum < len(study.sites):
+        raise InputError(
+            "a masked run needs every site in every exchange, since only the sum of all shows "
+            "anything; drop the quorum, or ask a study that is unmasked."
+        )
+    changed = [name for name in LOOSE if getattr(options, name)]
+    if changed:
+        raise InputError(
+            f"sites that follow a masked run hold it to the study's own {changed[0]}; write "
+            "another study with the one you want."
+        )
+
+
+def carry_out(
+    membership: Membership, study: Study, options: RunOptions, transport: Transport, run: str
+) -> None:
     """A run, from its checkpoint if there is one, to a folder of results."""
     home, out = Home(Path(options.folder)), Path(options.out)
     lock(private_folder(home.server), RUN_LOCK)  # until the process ends: one run at a time
-    books = books_at(out / results.CHECKPOINT, plan.sites)
-    federation = RemoteFederation(
-        transport,
-        plan.id,
-        plan.sites,
-        patience=options.patience,
-        ledger=books.ledger,
-        standing=books.standing,
-        cohort=plan.spec.cohort,
+    books = books_at(out / results.CHECKPOINT, study.sites)
+    epoch = next_epoch(home.epoch, books.standing.values())
+    reach = lambda name, **more: RemoteFederation(
+        transport, name, study.sites, patience=options.patience, epoch=epoch, **more
     )
-    about = {"run": run, "pid": os.getpid(), "out": str(out), "sites": plan.sites}
+    channel = reach(membership.channel, ledger=books.ledger)
+    kept = {"standing": books.standing, "cohort": study.spec.cohort}
+    federation = reach(study.id, ledger=books.ledger, **kept)
+    about = {"run": run, "pid": os.getpid(), "out": str(out), "sites": study.sites}
     about |= {"options": dataclasses.asdict(options)}
-    present = lambda: list(federation.attendance.present)
+    present = lambda: list(federation.attendance.present or channel.attendance.present)
     with Status(home.status, present, **about) as status:
-        fit = Training(plan, options, federation, books, status).run()
-        report.save(out, fit, options.command)
+        refuse_masked(study, options)
+        propose(channel, study)
+        if study.ask == "evaluate":
+            evaluation.save(out, study, evaluation.evaluate(study, federation), options.command)
+        elif study.masked:
+            fit = MaskedRun(study, out, options.command, options.secure, federation, status).run()
+            report.save(out, fit, options.command)
+        else:
+            fit = Training(study, options, federation, books, status).run()
+            report.save(out, fit, options.command)
+    study.write(out / STUDY)
 
 
 @dataclasses.dataclass
 class Training:
     """One life of a run."""
 
-    plan: Plan
+    study: Study
     options: RunOptions
     federation: RemoteFederation
     books: Books
     status: Status
 
     def __post_init__(self):
-        self.spec, self.out = self.options.spec(self.plan), Path(self.options.out)
+        self.spec, self.out = self.options.spec(self.study), Path(self.options.out)
         self.checkpoint, self.begun = self.out / results.CHECKPOINT, time.monotonic()
 
     @property
@@ -127,7 +157,7 @@ class Training:
         return self.books.seconds + time.monotonic() - self.begun
 
     def run(self) -> Fit:
-        refuse_quorum(self.spec, len(self.plan.sites), self.options.quorum)
+        refuse_quorum(self.spec, len(self.study.sites), self.options.quorum)
         with precision(np.float64):
             summaries = self.summaries()
             agreement = agree(self.spec, summaries)
@@ -135,38 +165,37 @@ class Training:
             self.refuse_other_data(fingerprints)
             self.federation.ask("agree", {"agreement": json.dumps(agreement.to_dict())})
             problem = problem_of(self.spec, agreement)
-            parts = (method_of(self.spec), problem, self.spec.seed, self.plan.sites)
-            experiment = Experiment(self.plan.id, *parts, stand_in(self.spec, agreement))
+            parts = (method_of(self.spec), problem, self.spec.seed, self.study.sites)
+            experiment = Experiment(self.study.id, *parts, stand_in(self.spec, agreement))
             self.federation.settle(experiment, agreement.weights)
-            driver = driver_of(self.spec, self.federation, problem, agreement)
-            solution = self.solve(driver, fingerprints)
-            gap = gap_of(self.spec, driver, agreement, solution)
-        ledger = self.federation.ledger
+            drive = lambda driver: self.solve(driver, fingerprints)
+            found = solved(self.spec, self.federation, problem, agreement, drive)
+        ledger, options = self.federation.ledger, self.options
+        more = {"quorum": options.quorum, "resumed": self.books.resumed, "secure": options.secure}
         return Fit(
+            **found._asdict(),
             spec=self.spec,
             agreement=agreement,
-            model=Model.of(self.spec.loss, agreement, solution.x),
-            solution=solution,
-            duality_gap=gap,
             fingerprints=fingerprints,
             dropped={site: summary["dropped"] for site, summary in summaries.items()},
             traffic=list(self.books.traffic),
             ledger=by_kind(ledger),
             seconds=self.seconds,
-            deployment=self.deployment(),
+            deployment=deployed(ledger, self.study, self.books.participation, **more),
         )
 
     def summaries(self) -> dict[str, dict[str, Any]]:
         answers = self.federation.ask("summary", {})
-        read = {site: read_summary(site, found.get("summary")) for site, found in answers.items()}
-        return aligned(read)
+        told = {site: found.get("summary") for site, found in answers.items()}
+        read = {site: read_summary(site, text, self.spec) for site, text in told.items()}
+        return aligned(read, self.spec)
 
     def refuse_other_data(self, found: dict[str, str]) -> None:
         """A resumed run goes on with the data it began with."""
         if not self.checkpoint.exists():
             return
-        began = results.read_json(self.out / results.MANIFEST)["fingerprints"]
-        other = [site for site in self.plan.sites if began.get(site) != found[site]]
+        began = results.read_manifest(self.out)["fingerprints"]
+        other = [site for site in self.study.sites if began.get(site) != found[site]]
         if other:
             raise InputError(
                 f"Site {other[0]} does not hold the data that the run in {self.out} began with; "
@@ -181,15 +210,17 @@ class Training:
         def keep(state: Any, records: list[Record]) -> None:
             if len(records) == 1:
                 results.begin(self.out, self.spec, fingerprints, self.options.command)
-            took_part = self.federation.answered[1]
-            up, down = ledger.total("up").payload, ledger.total("down").payload
+                self.study.write(self.out / STUDY)
+            visited = driver.algorithm(state) is not None
+            took_part = self.federation.answered[1] if visited else self.study.sites
+            made = total(by_kind(ledger))
             self.books = self.books._replace(
                 standing=self.federation.standing_after(int(state.counted)),
                 participation={
                     s: n + (s in took_part) for s, n in self.books.participation.items()
                 },
                 records=records,
-                traffic=[*self.books.traffic, (up, down)],
+                traffic=[*self.books.traffic, made],
             )
             checkpoint.store(self.checkpoint, state, self.books._replace(seconds=self.seconds))
             each = (time.monotonic() - begun) / (len(records) - len(before.records))
@@ -197,28 +228,12 @@ class Training:
                 **after_round(records, each, driver.settings),
                 answered=len(took_part),
                 away=sorted(self.federation.away),
-                bytes_up=up,
-                bytes_down=down,
+                bytes_up=made.up,
+                bytes_down=made.down,
                 faults=len(ledger.faults),
             )
 
         return solve(driver, first, before.records, keep)
-
-    def deployment(self) -> dict[str, Any]:
-        """What real sites add to the result."""
-        ledger = self.federation.ledger
-        ways = lambda site: {way: ledger.total(way, site)._asdict() for way in ("up", "down")}
-        return {
-            "sites": {
-                site: {"rounds": self.books.participation[site], **ways(site)}
-                for site in self.plan.sites
-            },
-            "traffic": ways(None),
-            "faults": [fault._asdict() for fault in ledger.faults],
-            "quorum": self.options.quorum or len(self.plan.sites),
-            "resumed": self.books.resumed,
-            "secure": self.options.secure,
-        }
 
 
 def stand_in(spec: Spec, agreement: Agreement) -> Shard:
@@ -228,15 +243,3 @@ def stand_in(spec: Spec, agreement: Agreement) -> Shard:
     features = shape((rows, len(agreement.features)), jnp.float64)
     labels = loss_of(spec).target.encoded(rows, outputs)
     return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
-
-
-def by_kind(ledger: Ledger) -> dict[str, Traffic]:
-    """The books as a run in one process keeps them: payload, all sites together."""
-    kinds = {"agreement": SETUP, "round": ("round",)} | {task: (task,) for task in TASKS}
-    total = lambda way, names: sum(ledger.total(way, kind=name).payload for name in names)
-    return {
-        kind: Traffic(
-            sum(ledger.exchanges[name] for name in names), total("up", names), total("down", names)
-        )
-        for kind, names in kinds.items()
-    }

@@ -41,11 +41,10 @@ def keep_noise(given: Algorithm, own: Algorithm) -> None:
             )
 
 
-def secret(folder: Path) -> bytes:
-    """The site's own random bytes, made when first asked for."""
-    path = folder / FILE
+def secret(path: Path) -> bytes:
+    """Random bytes of the site's own, made when first asked for."""
     if not path.exists():
-        private_folder(folder)
+        private_folder(path.parent)
         write_new(path, secrets.token_bytes(BYTES))
     found = path.read_bytes()
     if len(found) != BYTES:
@@ -55,7 +54,7 @@ def secret(folder: Path) -> bytes:
 
 def secret_key(folder: Path, place: tuple[int, ...], used: Any) -> PRNGKeyArray:
     """The key for a place and everything that the client uses there."""
-    digest = hashlib.blake2b(repr(place).encode(), key=secret(folder), digest_size=8)
+    digest = hashlib.blake2b(repr(place).encode(), key=secret(folder / FILE), digest_size=8)
     for name, array in named_arrays(used).items():
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -2,32 +2,38 @@
 
 Before the first round the server asks for a summary of the table and then says what all sites'
 summaries come to; from that the site prepares its rows, once, and keeps the agreement for when it
-is restarted.
+is restarted. It takes one agreement in a study and tells of one table, since two of either, made to
+differ in little, give rows away.
 """
 
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import numpy as np
 
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol.experiment import Experiment
-from proxfl.deploy.protocol.plan import Plan
+from proxfl.deploy.protocol.study import Study, read_table
 from proxfl.deploy.protocol.wire import BadMessage, Value
-from proxfl.deploy.site.worker import Worker
+from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.policy import too_large
+from proxfl.deploy.site.worker import Tasks, Worker
 from proxfl.errors import InputError
 from proxfl.precision import precision
-from proxfl.problem import shards_of
-from proxfl.storage.files import write_text
+from proxfl.storage import documents
+from proxfl.storage.typed import misfit
 from proxfl.tables import Table
 from proxfl.tables.sites import arranged
-from proxfl.train.agreement import Agreement, prepare, problem_of, summarise
+from proxfl.train.agreement import Agreement, problem_of, shards_for, summarise
+from proxfl.train.contents import AgreementFile
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.adaptive import algorithm_for
 from proxfl.train.spec import Spec
+from proxfl.train.tasks import TASKS
 from proxfl.train.train import settings_of
 
 log = logging.getLogger("proxfl.deploy")
@@ -39,64 +45,107 @@ def method_of(spec: Spec) -> Algorithm:
     """The method a spec asks for; its steps are the server's to choose, round by round."""
     settings = settings_of(spec)
     if fixed.applies(spec):
-        return fixed.method(spec.algorithm, settings, 1.0, 1.0)
+        return fixed.method(fixed.named(spec), settings, 1.0, 1.0)
     return algorithm_for(settings, 1.0, 1.0)
 
 
-class Site:
-    """A table, and the experiment it takes part in once the sites have agreed."""
+class Kept(TypedDict):
+    """agreement.json: what was agreed on, and for which data."""
 
-    def __init__(self, plan: Plan, name: str, table: Table, folder: Path):
-        self.plan, self.name, self.table = plan, name, table
-        self.path = folder / AGREEMENT
-        self.folder = folder
+    fingerprint: str
+    agreement: AgreementFile
+
+
+def tasks_of(spec: Spec) -> Tasks:
+    """What a site answers: Hessians only where the study may need them, which tell more."""
+    needed = {"newton": spec.algorithm in ("auto", "newton"), "information": spec.inference}
+    return {name: task for name, task in TASKS.items() if needed.get(name, True)}
+
+
+class Site:
+    """A table, and the study it takes part in once the sites have agreed."""
+
+    def __init__(self, study: Study, name: str, table: Table, office: Office):
+        self.study, self.name, self.table, self.office = study, name, table, office
+        self.folder = office.place(study.id)
+        self.path = self.folder / AGREEMENT
         self.made: Experiment | None = None
+
+    @staticmethod
+    def read(study: Study, data: Path) -> Table:
+        return read_table(study.spec, data)
 
     def worker(self) -> Worker:
         """What answers the server's messages for this site."""
         setup = {"summary": self.summary, "agree": self.agree}
-        where = (self.plan.id, self.plan.sites, self.name, self.folder)
-        return Worker(*where, self.experiment, setup=setup)
+        where = (self.study.id, self.study.sites, self.name, self.folder)
+        tasks, asked = tasks_of(self.study.spec), Asked(self.office, self.study.id)
+        return Worker(*where, self.experiment, tasks, setup, self.office.policy.share, asked)
+
+    @property
+    def fingerprint(self) -> str:
+        """What names the table to others."""
+        return self.office.fingerprint(self.table.fingerprint)
 
     def summary(self, question: dict[str, Any]) -> dict[str, Value]:
         """What a site tells before anything else; see `proxfl.train.agreement.summarise`."""
-        return {"summary": json.dumps(summarise(self.table, self.plan.spec))}
+        self.office.told.once(self.name, self.table, self.office.policy.count)
+        told = summarise(self.table, self.study.spec) | {"fingerprint": self.fingerprint}
+        return {"summary": json.dumps(told)}
 
     def agree(self, question: dict[str, Any]) -> dict[str, Value]:
         """Take what the server made of all summaries, and keep it."""
         try:
-            agreement = Agreement.from_dict(json.loads(str(question.get("agreement"))))
-        except (ValueError, TypeError, AttributeError) as error:
+            told = json.loads(str(question.get("agreement")))
+        except (ValueError, RecursionError) as error:
             raise BadMessage("The agreement cannot be read.") from error
+        if wrong := misfit(told, AgreementFile):
+            raise BadMessage(f"The agreement cannot be read: {wrong}.")
+        agreement = Agreement.from_dict(told)
+        held = {"fingerprint": self.fingerprint, "agreement": agreement.to_dict()}
+        if (before := self.agreed()) and before != held:
+            raise BadMessage(
+                f"Site {self.name} has agreed to something else in this study, or on other data; "
+                "it agrees once. Resume, or begin another study."
+            )
         self.made = self.prepared(agreement)
-        held = {"fingerprint": self.table.fingerprint, "agreement": agreement.to_dict()}
-        write_text(self.path, json.dumps(held))
+        documents.write_json(self.path, held, private=True)
         return {}
+
+    def agreed(self) -> dict[str, Any]:
+        """What this site has agreed to, as it is on the disk; nothing, if that is damaged."""
+        if not self.path.exists():
+            return {}
+        try:
+            return documents.read_json(self.path, Kept)
+        except InputError as error:
+            log.warning("Site %s waits for the server to agree anew: %s", self.name, error)
+            return {}
 
     def experiment(self) -> Experiment:
         """What was agreed on, by this process or by one before it."""
         if self.made is None:
-            if not self.path.exists():
+            held = self.agreed()
+            if not held:
                 raise BadMessage(f"Site {self.name} has not agreed to anything yet.")
-            held = json.loads(self.path.read_text(encoding="utf-8"))
-            if held["fingerprint"] != self.table.fingerprint:
+            if held["fingerprint"] != self.fingerprint:
                 raise BadMessage(
                     f"Site {self.name} holds other data than when it agreed; restore them, or "
-                    "start a new run."
+                    "begin another study."
                 )
             self.made = self.prepared(Agreement.from_dict(held["agreement"]))
         return self.made
 
     def prepared(self, agreement: Agreement) -> Experiment:
-        spec, sites = self.plan.spec, self.plan.sites
+        spec, sites = self.study.spec, self.study.sites
         try:
             self.check(agreement)
             with precision(np.float64):
                 table = arranged(self.table, agreement.features)
-                shards = shards_of([prepare(table, spec, agreement)])
+                shards = shards_for(spec, [table], agreement, np.ones(1))
                 shard = jax.tree.map(lambda a: a[0], shards)
                 parts = (method_of(spec), problem_of(spec, agreement), spec.seed, sites, shard)
-                return Experiment(self.plan.id, *parts)
+                return Experiment(self.study.id, *parts)
         except (ValueError, TypeError) as error:
             # The server learns that, not why: the reason may tell of a row.
             log.warning("Site %s cannot use the agreement: %s", self.name, error)
@@ -106,9 +155,10 @@ class Site:
 
     def check(self, agreement: Agreement) -> None:
         """Refuse what does not fit this site's own file and table."""
-        if agreement.sites != self.plan.sites:
-            raise InputError(f"It is between {agreement.sites}, not {self.plan.sites}.")
-        if agreement.rows[self.plan.sites.index(self.name)] != self.table.rows:
+        sites = self.study.sites
+        if agreement.sites != sites:
+            raise InputError(f"It is between {agreement.sites}, not {sites}.")
+        if agreement.rows[sites.index(self.name)] != self.table.rows:
             raise InputError(f"It gives this site other than {self.table.rows} rows.")
         if sorted(agreement.features) != sorted(self.table.features):
             raise InputError("It names other features than this table has.")
@@ -117,3 +167,6 @@ class Site:
             sound = numbers.shape == (len(agreement.features),) and np.isfinite(numbers).all()
             if not sound or (name in ("scale", "unit") and not (numbers > 0).all()):
                 raise InputError(f"Its {name} is not one sound number for each feature.")
+        size = (self.table.rows, len(agreement.features), len(agreement.targets))
+        for objection in too_large(self.office.policy, *size):
+            raise InputError(f"{objection.sentence}: {objection.detail}.")

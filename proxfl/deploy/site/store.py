@@ -18,9 +18,10 @@ from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.trees import rebuild
 from proxfl.deploy.protocol.wire import BadMessage, Header, step_number
 from proxfl.storage.checkpoint import named_arrays
-from proxfl.storage.files import whole
+from proxfl.storage.files import remove, sync_folder, whole, written
 
 SUFFIX = ".step"
+LONGEST_JUMP = 2**20  # lives of the server that a site may have missed: more is an accident
 
 
 class Step(NamedTuple):
@@ -40,34 +41,46 @@ class Store:
         self.site = site
         self.generations = generations
         for torn in self.folder.glob(f".*{SUFFIX}.*"):  # a write that a crash cut short
-            torn.unlink()
+            remove(torn)
 
     def steps(self) -> list[int]:
         """The steps on disk, oldest first."""
-        return sorted(int(path.stem) for path in self.folder.glob(f"*{SUFFIX}"))
+        stems = (path.stem for path in self.folder.glob(f"[!.]*{SUFFIX}"))
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
 
     def path(self, step: int) -> Path:
         return self.folder / f"{step:020d}{SUFFIX}"
 
     def read(self, step: int) -> Step:
+        told = f"Site {self.site} cannot read its step {step_number(step)}"
         try:
             frame = wire.decode(self.path(step).read_bytes(), finite=False)
+            request, reply = (np.asarray(frame.settings[name]) for name in ("request", "reply"))
+        except KeyError:
+            raise BadMessage(f"{told}: it holds no request and reply.") from None
+        except OSError as error:
+            raise BadMessage(f"{told}: {error.strerror}.") from None
         except BadMessage as error:
-            raise BadMessage(
-                f"Site {self.site} cannot read its step {step_number(step)}: {error}"
-            ) from error
-        held = lambda name: np.asarray(frame.settings[name]).tobytes()
-        return Step(frame.header, held("request"), held("reply"), frame.payload)
+            raise BadMessage(f"{told}: {error}") from error
+        return Step(frame.header, request.tobytes(), reply.tobytes(), frame.payload)
 
     def answered(self, header: Header, request: bytes) -> bytes | None:
         """The reply already given to the request of this digest; None if its step is new."""
         step, steps = header.step, self.steps()
-        if not steps or step > steps[-1]:
+        last = steps[-1] if steps else 0
+        life, past_life = wire.epoch(step), wire.epoch(last)
+        if life > past_life + LONGEST_JUMP:
+            raise BadMessage(
+                f"The server says that it is in life {life}, but site {self.site} knows of "
+                f"{past_life}; correct the number in the server's file server/epoch."
+            )
+        if not steps or step > last:
             return None
         if step not in steps:
             raise BadMessage(
                 f"Step {step_number(step)} is a replay: site {self.site} has since answered step "
-                f"{step_number(steps[-1])}; resume, or start anew under another name."
+                f"{step_number(last)} in life {past_life} of the server; resume, or, if the server "
+                f"lost its folder, write {past_life} into its file server/epoch and run again."
             )
         past = self.read(step)
         if past.request != request:
@@ -75,6 +88,8 @@ class Store:
                 f"Site {self.site} has answered step {step_number(step)} when asked otherwise; "
                 "ask again under a new step."
             )
+        with written(self.folder):  # the disk may have failed just when the step was to stay
+            sync_folder(self.folder)
         return past.reply
 
     def recall(self, header: Header, first: Any) -> Any:
@@ -103,9 +118,9 @@ class Store:
             "reply": np.frombuffer(reply, np.uint8),
         }
         data = wire.encode(header._replace(kind=wire.STATE), stored, named_arrays(state))
-        with whole(self.path(header.step)) as file:
+        with whole(self.path(header.step), private=True) as file:
             file.write(data)
         past = [step for step in self.steps() if step <= header.counted]
         kept = {header.step, *past[-(self.generations - 1) :]}
         for step in set(self.steps()) - kept:
-            self.path(step).unlink()
+            remove(self.path(step))

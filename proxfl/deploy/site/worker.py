@@ -1,5 +1,6 @@
 """What a site answers: bytes in, bytes out, whatever carries them."""
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from proxfl import __version__
 from proxfl.core import Algorithm
@@ -15,6 +16,8 @@ from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_state, method
 from proxfl.deploy.protocol.trees import finite, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
+from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.site.guard import Guarded, share_at
 from proxfl.deploy.site.noise import keep_noise, secret_key
 from proxfl.deploy.site.store import Store
 from proxfl.engine.visit import round_key, visit
@@ -22,7 +25,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.pytree import keep_rules
 from proxfl.storage.checkpoint import named_arrays
-from proxfl.train.tasks import TASKS
+from proxfl.train.tasks import STEPS_BACK, TASKS, refuse_odd
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -35,7 +38,9 @@ class Worker:
 
     `setup` has the tasks by which server and site come to agree on an experiment; once they have,
     `load` gives it. Until then it should raise BadMessage. If the method adds noise at the client,
-    nothing leaves the site without it: see `proxfl.deploy.site.noise`.
+    nothing leaves the site without it: see `proxfl.deploy.site.noise`. With a `share`, which no
+    model but a linear one can have, answers that hang on few rows are refused; with `asked`,
+    questions are counted. A `Site` always has both.
     """
 
     def __init__(
@@ -47,6 +52,8 @@ class Worker:
         load: Callable[[], Experiment],
         tasks: Tasks = TASKS,
         setup: Setup | None = None,
+        share: float = 0.0,
+        asked: Asked | None = None,
     ):
         check_sites(sites)
         self.experiment = experiment
@@ -56,26 +63,16 @@ class Worker:
         self.load = load
         self.tasks = tasks
         self.setup = setup or {}
+        self.share, self.asked = share, asked
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
         """The reply to a message, or a refusal that says in a sentence what was wrong with it."""
-        begun = time.perf_counter()
-        try:
-            frame = wire.decode(request)
-            self.check(frame.header)
-            reply = self.answers[frame.header.kind](frame)
-            step, took = wire.step_number(frame.header.step), time.perf_counter() - begun
-            log.info("Site %s answered step %d in %.3f s", self.site, step, took)
-            return reply
-        except BadMessage as error:
-            log.warning("Site %s refused a message: %s", self.site, error)
-            return wire.refusal(wire.brief(request), str(error))
-        except Exception as error:  # the border of the process: the next message must be answered
-            log.exception("Site %s failed on a message", self.site)
-            # What went wrong may quote the data, so only its kind leaves the site.
-            reason = f"Site {self.site} failed with {type(error).__name__}; its log says why."
-            return wire.refusal(wire.brief(request), reason)
+        return answered(self.site, request, self.receive)
+
+    def receive(self, frame: Frame) -> bytes:
+        self.check(frame.header)
+        return self.answers[frame.header.kind](frame)
 
     def check(self, header: Header) -> None:
         if header.experiment != wire.tag(self.experiment):
@@ -87,8 +84,7 @@ class Worker:
             raise BadMessage(f"A site is not asked messages of kind {header.kind}.")
 
     def greet(self, frame: Frame) -> bytes:
-        about = {"site": self.site, "version": __version__}
-        return wire.encode(frame.header._replace(kind=wire.ANSWER, site=self.here), {}, about)
+        return greeting(frame.header._replace(site=self.here), self.site)
 
     def perform(self, frame: Frame) -> bytes:
         """A task: a summary of the shard, such as its loss at a point."""
@@ -96,6 +92,7 @@ class Worker:
         points = str(frame.settings.get("points", "")).split()
         if name in self.setup:
             answer, _ = pack(self.setup[name](dict(frame.payload)))
+            self.note(name, frame, answer)
         elif name in self.tasks:
             experiment = self.load()
             if experiment.algorithm.client_noise:
@@ -104,11 +101,56 @@ class Worker:
                 )
             with precision(experiment.kind):
                 question = unpack(frame.payload, points, experiment.problem.x0)
-                found = self.tasks[name](experiment.problem, experiment.shard, question)
+                if "x" not in question:
+                    raise BadMessage(f"The task {name!r} is about a model, and none came with it.")
+                problem = experiment.problem
+                try:
+                    refuse_odd(name, problem, question)
+                except ValueError as error:
+                    raise BadMessage(f"Site {self.site} is not asked so: {error}") from None
+                if name in STEPS_BACK:
+                    problem = self.guarded(problem)
+                else:
+                    self.check_share(experiment, question["x"])
+                self.count(experiment)
+                found = self.tasks[name](problem, experiment.shard, question)
                 answer = named_arrays(found)
+                self.note(name, frame, answer)
         else:
             raise BadMessage(f"Site {self.site} knows no task {name!r}.")
         return wire.encode(frame.header._replace(kind=wire.ANSWER), {}, answer)
+
+    def check_share(self, experiment: Experiment, x: Any) -> None:
+        """Refuse a question about a model at which few rows would be behind the answer."""
+        if self.share == 0:
+            return
+        found = float(share_at(experiment.problem, experiment.shard, x))
+        if not found >= self.share:
+            log.warning("Site %s: %.2g of its rows are behind an answer", self.site, found)
+            raise BadMessage(
+                f"Site {self.site} does not answer about this model: fewer than {self.share:.0%} "
+                "of its rows would be behind the answer, which its policy forbids."
+            )
+
+    def count(self, experiment: Experiment) -> None:
+        """Refuse one question more than there may be."""
+        if self.asked is not None:
+            self.asked.check(self.site, int(experiment.shard.size))
+
+    def note(self, what: str, frame: Frame, answer: wire.Arrays) -> None:
+        """Put what is about to leave into the site's own log."""
+        if self.asked is not None:
+            sent = (a for a in frame.payload.values() if not isinstance(a, str))
+            largest = max((float(np.abs(a).max(initial=0.0)) for a in sent), default=0.0)
+            numbers = sum(len(a) if isinstance(a, str) else a.size for a in answer.values())
+            about = {"request": frame.digest.hex(), "largest": largest, "numbers": numbers}
+            self.asked.enter(what, setup=what in self.setup, **about)
+
+    def guarded(self, problem: Problem) -> Problem:
+        """The problem of which no gradient hangs on few rows, also inside local steps."""
+        if self.share == 0:
+            return problem
+        return dataclasses.replace(problem, loss=Guarded(problem.loss, self.share))
 
     def visit(self, frame: Frame) -> bytes:
         """One client's part of one exchange, on the disk before it is sent."""
@@ -127,32 +169,51 @@ class Worker:
             if before is not None:
                 log.info("Site %s repeats its answer", self.site)
                 return before
+            self.count(experiment)
             state = store.recall(header, first_state(algorithm, experiment.problem))
             place = (header.round, header.exchange, self.here)
             if experiment.algorithm.client_noise:  # noise that the server could draw is none
                 key = secret_key(self.folder, place, (algorithm, state, down))
             else:
                 key = round_key(jax.random.key(experiment.seed), *place)
-            args = (algorithm, experiment.problem, experiment.shard, state, down, key)
+            problem = self.guarded(experiment.problem)
+            args = (algorithm, problem, experiment.shard, state, down, key)
             reply = visit(*args, exchange=header.exchange)
             up, info = named_arrays(reply.up), named_arrays(dict(reply.info))
+            self.note("round", frame, up | info)
             if not (finite(up) and finite(info)):  # nothing is stored: this never happened
-                reason = f"The update of site {self.site} is not finite: the run diverges."
+                reason = f"The numbers of site {self.site} overflow at the model it was sent"
+                few = f", or hang on fewer than {self.share:.0%} of its rows" if self.share else ""
+                reason = f"{reason}{few}."
                 return wire.encode(header._replace(kind=wire.DIVERGED), {}, {"reason": reason})
             answer = wire.encode(header._replace(kind=wire.UPLINK), info, up)
             store.remember(header, frame.digest, answer, reply.state)
             return answer
 
-    def warm_up(self) -> None:
-        """Compile every exchange on the initial state, so that no round waits for it."""
-        experiment = self.load()
-        with precision(experiment.kind):
-            algorithm, problem = experiment.algorithm, experiment.problem
-            key, state = jax.random.key(experiment.seed), first_state(algorithm, problem)
-            for e, shapes in enumerate(experiment.messages):
-                down = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes.down)
-                args = (algorithm, problem, experiment.shard, state, down, key)
-                jax.block_until_ready(visit(*args, exchange=e))
+
+def answered(site: str, request: bytes, receive: Callable[[Frame], bytes]) -> bytes:
+    """What a site's part makes of a message, or a refusal: nothing else leaves it."""
+    begun = time.perf_counter()
+    try:
+        frame = wire.decode(request)
+        reply = receive(frame)
+        step, took = wire.step_number(frame.header.step), time.perf_counter() - begun
+        log.info("Site %s answered step %d in %.3f s", site, step, took)
+        return reply
+    except BadMessage as error:
+        log.warning("Site %s refused a message: %s", site, error)
+        return wire.refusal(wire.brief(request), str(error))
+    except Exception as error:  # the border of the process: the next message must be answered
+        log.exception("Site %s failed on a message", site)
+        # What went wrong may quote the data, so only its kind leaves the site.
+        reason = f"Site {site} failed with {type(error).__name__}; its log says why."
+        return wire.refusal(wire.brief(request), reason)
+
+
+def greeting(header: Header, site: str) -> bytes:
+    """Who a site is."""
+    about = {"site": site, "version": __version__}
+    return wire.encode(header._replace(kind=wire.ANSWER), {}, about)
 
 
 def settled(settings: Mapping[str, wire.Value], own: Algorithm) -> Algorithm:

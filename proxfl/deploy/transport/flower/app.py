@@ -1,4 +1,4 @@
-"""The Flower app of an experiment: a folder that `flwr run` takes. All code is in the package."""
+"""The Flower app of a federation: a folder that `flwr run` takes. All code is in the package."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,15 +11,17 @@ from flwr.serverapp import Grid, ServerApp
 
 from proxfl import __version__
 from proxfl.deploy.ops.home import Home
-from proxfl.deploy.ops.keys import public_keys
-from proxfl.deploy.protocol.plan import read_plan
+from proxfl.deploy.ops.keyring import KeyRing
+from proxfl.deploy.protocol.membership import read_membership
+from proxfl.deploy.protocol.study import read_study_at
+from proxfl.deploy.server.deployed import STUDY
 from proxfl.deploy.server.training import RunOptions, carry_out
 from proxfl.deploy.transport.flower.server import FlowerTransport
 from proxfl.storage.files import write_text
 
 README = """# {name}
 
-A federated experiment of ProxFL. `proxfl federate run` runs this folder; so does `flwr run`, given
+A federation of ProxFL. `proxfl federate run` runs this folder; so does `flwr run`, given
 a SuperLink. Sites take part with `proxfl federate join`.
 """
 
@@ -31,7 +33,7 @@ def write_app(folder: Path, name: str, config: Mapping[str, Any]) -> None:
         "project": {
             "name": name,
             "version": __version__,
-            "description": "A federated experiment of ProxFL.",
+            "description": "A federation of ProxFL.",
             "license": "Apache-2.0",
             "dependencies": [f"proxfl[flower]=={__version__}"],
         },
@@ -64,10 +66,12 @@ def train(grid: Grid, context: Context) -> None:
     """The run that its configuration describes."""
     options = RunOptions.of(context.run_config)
     home = Home(Path(options.folder))
-    plan = read_plan(home.folder)
-    keys = public_keys(home.public_keys) if options.secure else None
-    transport = FlowerTransport(grid, plan.id, plan.sites, keys)
-    carry_out(plan, options, transport, str(context.run_id))
+    membership = read_membership(home.folder)
+    begun = Path(options.out) / STUDY
+    study = read_study_at(begun if begun.exists() else home.study(options.study))
+    keys = KeyRing(home.public_keys).keys if options.secure else None
+    transport = FlowerTransport(grid, membership.channel, study.sites, keys)
+    carry_out(membership, study, options, transport, str(context.run_id))
 
 
 server = server_app(train)

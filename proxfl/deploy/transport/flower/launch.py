@@ -13,18 +13,19 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import tomli_w
 
 from proxfl.deploy.ops.home import SITE_STATUS, read_json
-from proxfl.deploy.ops.keys import ServerKeys
+from proxfl.deploy.ops.keys import ServerKeys, make_inner_keys
 from proxfl.deploy.ops.services import Service, Supervisor, environment
 from proxfl.deploy.ops.stopping import pause
 from proxfl.storage.files import write_text
 
 CONNECTION = "proxfl"  # the name of our server in Flower's own configuration
+DATABASE = "superlink.db"
 COMMAND_SECONDS = 120.0
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.2
@@ -38,15 +39,38 @@ OFFLINE = {
 }
 
 
-def serve(folder: Path, host: str, port: int, keys: ServerKeys | None, inner: int) -> Supervisor:
-    """The server's side, open to sites at host:port; `inner` is the SuperLink's own port."""
+class Door(NamedTuple):
+    """Where sites come in, the keys by which they know the server, and the folder of theirs.
+
+    In the clear the last two are None.
+    """
+
+    host: str
+    port: int
+    keys: ServerKeys | None = None
+    sites: Path | None = None
+
+    @property
+    def inside(self) -> str:
+        """How this machine itself reaches it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+def serve(folder: Path, door: Door, inner: int) -> Supervisor:
+    """The server's side, open to sites at a door; `inner` is the SuperLink's own port.
+
+    The SuperLink's certificate is of this start and this machine, and no business of sites: the
+    one they know can be renewed while the SuperLink runs.
+    """
+    keys = None if door.keys is None else make_inner_keys(folder / "inner")
     trust = {"insecure": True} if keys is None else {"root-certificates": str(keys.authority)}
     known = {"superlink": {CONNECTION: {"address": f"127.0.0.1:{inner}", **trust}}}
     write_text(folder / "flwr" / "config.toml", tomli_w.dumps(known))  # for Flower's commands
     return Supervisor(
         {
             "superlink": lambda: start_superlink(folder, inner, keys),
-            "gate": lambda: start_gate(folder, host, port, inner, keys),
+            "gate": lambda: start_gate(folder, door, inner, keys),
         }
     )
 
@@ -67,30 +91,30 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def start_superlink(folder: Path, port: int, keys: ServerKeys | None) -> Service:
+def start_superlink(folder: Path, port: int, keys: ServerKeys | None, *more: str) -> Service:
     """The server's message exchange, with its database in `folder`; without keys, in the clear."""
     command = [tool("flower-superlink"), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--database", str(folder / "superlink.db")]
-    command += ["--disable-runtime-dependency-installation"]
+    command += ["--database", str(folder / DATABASE)]
+    command += ["--disable-runtime-dependency-installation", *more]
     if keys is None:
         command += ["--insecure"]
     else:
         command += ["--ssl-ca-certfile", str(keys.authority)]
-        command += ["--ssl-certfile", str(keys.certificate), "--ssl-keyfile", str(keys.key)]
+        command += ["--ssl-certfile", str(keys.pair), "--ssl-keyfile", str(keys.pair)]
         command += ["--enable-supernode-auth"]
     ready = lambda: healthy(f"127.0.0.1:{port}", keys and keys.authority)
     return Service("superlink", command, folder, settings(folder)).once(ready, "The SuperLink")
 
 
-def start_gate(folder: Path, host: str, port: int, inner: int, keys: ServerKeys | None) -> Service:
+def start_gate(folder: Path, door: Door, inner: int, keys: ServerKeys | None) -> Service:
     """Where sites come in: all they need of the SuperLink, and nothing else of it."""
     command = [sys.executable, "-m", "proxfl.deploy.transport.flower.gate"]
-    command += ["--superlink", f"127.0.0.1:{inner}", "--host", host, "--port", str(port)]
-    if keys is not None:
-        command += ["--authority", str(keys.authority)]
-        command += ["--certificate", str(keys.certificate), "--key", str(keys.key)]
-    inside = "127.0.0.1" if host == "0.0.0.0" else host
-    ready = lambda: healthy(f"{inside}:{port}", keys and keys.authority)
+    command += ["--superlink", f"127.0.0.1:{inner}", "--database", str(folder / DATABASE)]
+    command += ["--host", door.host, "--port", str(door.port)]
+    if keys is not None and door.keys is not None:
+        command += ["--authority", str(keys.authority), "--pair", str(door.keys.pair)]
+        command += ["--sites", str(door.sites)]
+    ready = lambda: healthy(door.inside, door.keys and door.keys.authority)
     return Service("gate", command, folder, settings(folder)).once(ready, "The gate")
 
 
@@ -107,12 +131,18 @@ def tool(name: str) -> str:
 
 
 def healthy(address: str, authority: Path | None) -> bool:
-    """Whether a SuperLink answers there, and, under TLS, is the one we trust."""
+    """Whether a SuperLink answers there, and, under TLS, is the one we trust.
+
+    Every certificate of ours is for localhost, so that is the name it is asked by, whatever the
+    address.
+    """
     scheme = "http" if authority is None else "https"
-    trust = True if authority is None else ssl.create_default_context(cafile=str(authority))
     try:
-        return httpx.get(f"{scheme}://{address}/health", timeout=2, verify=trust).is_success
-    except httpx.HTTPError:
+        trust = True if authority is None else ssl.create_default_context(cafile=str(authority))
+        with httpx.Client(verify=trust, timeout=2, trust_env=False) as client:
+            asked = {"sni_hostname": "localhost"}
+            return client.get(f"{scheme}://{address}/health", extensions=asked).is_success
+    except (httpx.HTTPError, OSError):
         return False
 
 

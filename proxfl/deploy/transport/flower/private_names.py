@@ -1,4 +1,4 @@
-"""Every name of Flower that it does not promise to keep, and two of its habits undone.
+"""Every name of Flower that it does not promise to keep, and three of its habits undone.
 
 Whatever is outside flwr.app, flwr.serverapp and flwr.clientapp may move with any version; when it
 does, this module says which name did, and the rest of this folder is what to adapt.
@@ -15,7 +15,10 @@ NAMES = {
     "NodeAuthHttpInterceptor": "flwr.supernode.node_auth_http_interceptor",
     "RuntimeVersionHttpInterceptor": "flwr.supercore.interceptors",
     "DeactivateNodeRequest": "flwr.proto.fleet_pb2",
-    "PullMessagesResponse": "flwr.proto.fleet_pb2",
+    "PullMessagesRequest": "flwr.proto.fleet_pb2",
+    "FLEET_HTTP_PUBLIC_KEY_HEADER": "flwr.supercore.constant",
+    "FLEET_HTTP_SIGNATURE_HEADER": "flwr.supercore.constant",
+    "TIMESTAMP_HEADER": "flwr.common.constant",
     "NodeInfo": "flwr.proto.node_pb2",
     "RunNotRunningException": "flwr.supercore.run",
     "get_all_nested_objects": "flwr.supercore.inflatable.inflatable_object",
@@ -23,11 +26,17 @@ NAMES = {
     "iterate_object_tree": "flwr.supercore.inflatable.inflatable_object",
     "inflate_object_from_contents": "flwr.supercore.inflatable.inflatable_utils",
     "pull_objects": "flwr.supercore.inflatable.inflatable_utils",
+    "make_simple_http_retry_invoker": "flwr.supercore.retry",
 }
 REPLACED = {
     "flwr_exit": "flwr.supernode.fleet_http_connection",
+    "make_simple_http_retry_invoker": "flwr.supernode.fleet_http_connection",
     "pull_objects": "flwr.superlink.grid.http_grid",
 }
+# By what a SuperLink has on its disk of messages that nobody has fetched yet; `?` is now.
+UNDELIVERED = (
+    "SELECT DISTINCT dst_node_id FROM message_ins WHERE delivered_at = '' AND created_at + ttl > ?"
+)
 FIRST_PAUSE, LONGEST_PAUSE, GIVE_UP = 0.02, 0.2, 60.0
 
 
@@ -56,6 +65,15 @@ def replace(name: str, value: Any) -> None:
 def refuse(code: int, message: str = "", **_: Any) -> NoReturn:
     """A connection that cannot be opened is an error to its caller, not the end of the process."""
     raise ConnectionError(message)
+
+
+def patient_invoker() -> Any:
+    """What tries again; told that it is not let in, it hands that over and ends no process."""
+    invoker = found(make := "make_simple_http_retry_invoker", NAMES[make])()
+    gives_up = invoker.should_giveup
+    refused = lambda error: getattr(getattr(error, "response", None), "status_code", 0) == 401
+    invoker.should_giveup = lambda error: refused(error) or gives_up(error)
+    return invoker
 
 
 # A message is announced before its parts are there; Flower then waits for a second or more.

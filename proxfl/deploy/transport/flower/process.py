@@ -1,4 +1,4 @@
-"""The process of a site: data loaded, code compiled, answering one message at a time.
+"""The process of a site: studies as they come, answering one message at a time.
 
 python -m proxfl.deploy.transport.flower.process FOLDER --site NAME --data FILE ...
 """
@@ -8,47 +8,66 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from proxfl.deploy.ops.home import SITE_STATUS, write_json
 from proxfl.deploy.ops.permissions import lock, private_folder
-from proxfl.deploy.protocol.plan import read_plan, read_table
-from proxfl.deploy.protocol.wire import BadMessage
-from proxfl.deploy.site.site import Site
-from proxfl.deploy.site.worker import Worker
+from proxfl.deploy.protocol.membership import read_membership
+from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.reception import Reception
 from proxfl.deploy.transport.flower.site import Server, attend
+from proxfl.errors import DiskError
 
 log = logging.getLogger("proxfl.deploy")
 
 STARTING = "It is starting."
+NOTHING: Mapping[str, str] = {}
 
 
-def serve(worker: Worker, server: str, authority: Path | None, key: Path | None) -> None:
-    """Answer the server's messages out of the worker's folder, until SIGTERM."""
+@runtime_checkable
+class Answers(Protocol):
+    """A worker, or a reception."""
+
+    @property
+    def folder(self) -> Path: ...
+    def answer(self, request: bytes) -> bytes: ...
+
+
+def serve(
+    site: Answers,
+    server: str,
+    authority: Path | None,
+    key: Path | None,
+    news: Mapping[str, str] = NOTHING,
+) -> None:
+    """Answer the server's messages from the site's folder, until SIGTERM; `news` is for people."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Flower raises it to end a process it refuses
-    handle = lock(private_folder(worker.folder))  # held until the end: closing it frees the folder
-    say = spoken(worker.folder)
+    handle = lock(private_folder(site.folder))  # held until the end: closing it frees the folder
+    say = spoken(site.folder, news)
     say(STARTING)
-    with suppress(BadMessage):  # it has not agreed to anything yet
-        worker.warm_up()
-    attend(Server(server, authority, key), worker.folder, worker.answer, stop, say)
+    attend(Server(server, authority, key), site.folder, site.answer, stop, say)
     os.close(handle)
 
 
-def spoken(folder: Path) -> Callable[[str], None]:
-    """What puts a sentence into the site's status, if it is another than before."""
-    last = ""
+def spoken(folder: Path, news: Mapping[str, str]) -> Callable[[str], None]:
+    """What puts a sentence and the news into the site's status, if they are others than before."""
+    last: tuple[str, list[str]] = ("", [])
 
     def say(sentence: str) -> None:
         nonlocal last
-        if sentence != last:
+        now = sentence, list(news.values())
+        if now != last:
             log.info(sentence)
-            write_json(folder / SITE_STATUS, {"pid": os.getpid(), "sentence": sentence})
-        last = sentence
+            about = {"pid": os.getpid(), "sentence": sentence, "news": now[1]}
+            try:
+                write_json(folder / SITE_STATUS, about)
+            except DiskError as error:  # which is no reason not to answer
+                log.warning("The status of the site is not up to date: %s", error)
+        last = now
 
     return say
 
@@ -56,7 +75,7 @@ def spoken(folder: Path) -> Callable[[str], None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Answer a server's messages for one site.")
     parser.add_argument("folder", type=Path, help="the site's private folder")
-    parser.add_argument("--plan", required=True, type=Path, help="the folder of federation.toml")
+    parser.add_argument("--federation", required=True, type=Path, help="where federation.toml is")
     parser.add_argument("--site", required=True)
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--server", required=True, help="host:port")
@@ -66,9 +85,9 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     for chatty in ("jax", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    plan = read_plan(given.plan)
-    site = Site(plan, given.site, read_table(plan, given.data), given.folder)
-    serve(site.worker(), given.server, given.authority, given.key)
+    about = (read_membership(given.federation), given.site, given.data, Office(given.folder))
+    reception = Reception(*about)
+    serve(reception, given.server, given.authority, given.key, reception.news)
 
 
 if __name__ == "__main__":

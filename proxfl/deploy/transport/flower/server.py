@@ -11,7 +11,7 @@ reply whose sender died while sending it, and the others must not wait with it.
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from flwr.app import Message
@@ -38,17 +38,17 @@ class Node(NamedTuple):
 
 
 class FlowerTransport(Transport):
-    """`keys` are the sites' public keys as Flower reports them; None is a deployment without."""
+    """`keys` gives the sites' public keys of this moment as Flower reports them; None: without."""
 
     def __init__(
         self,
         grid: Grid,
         experiment: str,
         sites: tuple[str, ...],
-        keys: Mapping[str, bytes] | None = None,
+        keys: Callable[[], Mapping[str, bytes]] | None = None,
     ):
         self.grid, self.tag, self.sites = grid, wire.tag(experiment), sites
-        self.owner = None if keys is None else {key: site for site, key in keys.items()}
+        self.keys, self.owner = keys, {}
         self.names: dict[int, str] = {}  # by node, what it called itself
         self.nodes: dict[str, Node] = {}
         self.greeted: dict[str, int] = {}  # by sending, the node asked for its name
@@ -57,6 +57,7 @@ class FlowerTransport(Transport):
 
     def present(self) -> Mapping[str, str]:
         self.nodes = {}
+        self.owner = {key: site for site, key in self.keys().items()} if self.keys else {}
         for info in self.grid.get_nodes():
             site = self.site_of(info)
             if site is None:
@@ -68,7 +69,7 @@ class FlowerTransport(Transport):
 
     def site_of(self, info: Any) -> str | None:
         """The site's name, empty for a stranger; None if it has not said yet."""
-        if self.owner is not None:
+        if self.keys is not None:
             return self.owner.get(info.public_key, STRANGER)
         return self.names.get(info.node_id)
 

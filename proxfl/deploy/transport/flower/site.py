@@ -5,6 +5,7 @@ loop does neither: the app of a run stays unopened, and every message goes to `a
 for messages is held back by the gate until there is one, so the loop waits inside it.
 """
 
+import email.utils
 import logging
 import ssl
 import threading
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-from cryptography.hazmat.primitives import serialization
 from flwr.app import Message
 
+from proxfl.deploy.ops.certificates import now
+from proxfl.deploy.ops.keys import private_key
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.transport.flower.envelope import unwrap, wrap
@@ -31,10 +33,12 @@ from proxfl.deploy.transport.flower.private_names import (
     http_request_response,
     inflate_object_from_contents,
     iterate_object_tree,
+    patient_invoker,
     refuse,
     replace,
     soon,
 )
+from proxfl.errors import DiskError, InputError
 from proxfl.storage.files import write_text
 
 log = logging.getLogger("proxfl.deploy")
@@ -49,8 +53,15 @@ CONNECTED = "It is connected to the server."
 NO_SERVER = "The server does not answer; it tries again."
 NOT_LET_IN = "It waits for the server to let it in; does the server have this site's public key?"
 UNKNOWN_SERVER = "The server's certificate is not one that ca.pem vouches for; it tries again."
+OTHER_NAME = "The server's certificate is for other names than --server has; it tries again."
+ENDED = "The server's certificate has ended by the clock of this machine; the server must renew it."
+NOT_YET = "The server's certificate is not valid yet by the clock of this machine; is it right?"
+CLOCK = "The clock of this machine is {seconds:.0f} s {way} the server's; set it, it tries again."
+CERTIFICATE = {9: NOT_YET, 10: ENDED, 62: OTHER_NAME, 64: OTHER_NAME}  # by OpenSSL's numbers
+DRIFT = 4.0  # seconds that clocks may differ by: Flower takes 5, and the server's are rounded
 
 replace("flwr_exit", refuse)
+replace("make_simple_http_retry_invoker", patient_invoker)
 
 
 class Server(NamedTuple):
@@ -67,7 +78,7 @@ class Server(NamedTuple):
     def keys(self) -> Any:
         if self.key is None:
             return None
-        private: Any = serialization.load_ssh_private_key(self.key.read_bytes(), None)
+        private = private_key(self.key)
         return private, private.public_key()
 
 
@@ -92,9 +103,9 @@ def attend(
     say: Callable[[str], None],
 ) -> None:
     """Answer the server's messages until told to stop, connecting again whenever that is needed."""
-    options: Any = (*server.trust(), server.keys())
     while not stop.is_set():
         try:
+            options: Any = (*server.trust(), server.keys())  # either may have been renewed
             with http_request_response(*options, max_wait_time=RETRY_SECONDS) as opened:
                 connection = Connection(*opened)
                 write_text(folder / NODE, str(connection.node))
@@ -104,16 +115,29 @@ def attend(
             say(why := reason(error.__context__))
             if why == NOT_LET_IN:
                 end_past_life(server, folder)
+        except (InputError, DiskError) as error:
+            say(str(error))
         stop.wait(PAUSE)
 
 
 def reason(error: BaseException | None) -> str:
     """Why there is no connection, for the people at the site."""
     if isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500:
-        return NOT_LET_IN
+        ahead = seconds_ahead(error.response)
+        way = "ahead of" if ahead > 0 else "behind"
+        return NOT_LET_IN if abs(ahead) < DRIFT else CLOCK.format(seconds=abs(ahead), way=way)
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__  # httpx wraps what the socket raised
-    return NO_SERVER if error is None else UNKNOWN_SERVER
+    return NO_SERVER if error is None else CERTIFICATE.get(error.verify_code, UNKNOWN_SERVER)
+
+
+def seconds_ahead(answer: httpx.Response) -> float:
+    """By how much this machine's clock is ahead of that of the server, as its answer shows it."""
+    try:
+        there = email.utils.parsedate_to_datetime(answer.headers["date"])
+        return (now() - there).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return 0.0
 
 
 def end_past_life(server: Server, folder: Path) -> None:
@@ -171,9 +195,13 @@ def reply_to(
     run, begun = announced.metadata.run_id, time.monotonic()
     parts = [part.object_id for part in iterate_object_tree(tree)]
     contents = soon(parts, pull_object_fn=lambda part: connection.pull_object(run, part))
-    message: Any = inflate_object_from_contents(tree.object_id, contents)
-    message.metadata.__dict__["_message_id"] = tree.object_id
-    connection.confirm(run, tree.object_id)
+    connection.confirm(run, tree.object_id)  # also of one that cannot be read, or it comes again
+    try:
+        message: Any = inflate_object_from_contents(tree.object_id, contents)
+        message.metadata.__dict__["_message_id"] = tree.object_id
+    except Exception as error:  # what a server sends can break Flower's reading of it
+        log.warning("Flower cannot read a message (%s); it stays unanswered.", type(error).__name__)
+        return
     reply = Message(wrap(answered(message, answer)), reply_to=message)
     reply.metadata.__dict__["_message_id"] = reply.object_id
     wanted, session = connection.send(reply, get_object_tree(reply), time.monotonic() - begun)

@@ -1,0 +1,1 @@
+"""Sums that show nothing but themselves: signed members, pairwise one-time pads, a transcript."""

@@ -1,0 +1,120 @@
+"""A run as a function of sums: whoever knows the sums so far knows the next question.
+
+The program of a run asks for sums over all members and computes the next question from them,
+without any other input. The server runs it, and so does every member, on its own: then a server
+alone cannot choose what it asks. A run that is begun anew, from the sums on the disk, comes to
+where it was; nothing else of it has to be kept.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+
+from proxfl.deploy.masking import grid
+from proxfl.deploy.masking.digests import message
+
+
+@dataclass(frozen=True)
+class Question:
+    """What all members are asked: of which kind, about which numbers, for how many numbers."""
+
+    kind: str
+    numbers: Mapping[str, np.ndarray]
+    length: int
+
+    def rounded(self) -> "Question":
+        """The same on the grid, as it is sent."""
+        return replace(self, numbers={k: on_grid(v) for k, v in self.numbers.items()})
+
+    @property
+    def content(self) -> bytes:
+        """Its bytes, one form for one question."""
+        fields: list[bytes | int] = [self.kind.encode(), self.length]
+        for name, value in sorted(self.numbers.items()):
+            shape = np.array(value.shape, "<u8").tobytes()
+            fields += [name.encode(), value.dtype.str.encode(), shape, value.tobytes()]
+        return message("question", *fields)
+
+    def agrees(self, own: "Question") -> bool:
+        """Whether this, as it was asked, is the question one has come to oneself."""
+        if (self.kind, self.length) != (own.kind, own.length):
+            return False
+        if self.numbers.keys() != own.numbers.keys():
+            return False
+        return all(same(self.numbers[name], own.numbers[name]) for name in own.numbers)
+
+
+def on_grid(value: np.ndarray) -> np.ndarray:
+    return grid.rounded(value) if value.dtype.kind == "f" else value
+
+
+def same(asked: np.ndarray, own: np.ndarray) -> bool:
+    if own.dtype.kind == "f":
+        return grid.agrees(asked, own)
+    return asked.dtype == own.dtype and np.array_equal(asked, own)
+
+
+Ask = Callable[[Question], np.ndarray]
+Program = Callable[[Ask], Question]  # which ends with the model, in the form of a question
+
+
+class Ended(NamedTuple):
+    """A run that has no more questions, and the model it came to."""
+
+    model: Question
+
+
+class Over(BaseException):
+    """Raised inside a program that nobody follows any more."""
+
+
+class Replica:
+    """A program that waits for sums; `next` is its question, or how it ended.
+
+    It has a thread of its own, since a program asks from deep inside its loops.
+    """
+
+    def __init__(self, program: Program, sums: Iterable[np.ndarray] = ()):
+        self.program = program
+        self.asked: SimpleQueue[Question | Ended | BaseException] = SimpleQueue()
+        self.told: SimpleQueue[np.ndarray | None] = SimpleQueue()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+        self.next = self.heard()
+        for total in sums:
+            self.give(total)
+
+    def give(self, total: np.ndarray) -> None:
+        """The sum that the last question asked for."""
+        if isinstance(self.next, Ended):
+            raise ValueError("The run has ended, and asks for nothing more.")
+        self.told.put(total)
+        self.next = self.heard()
+
+    def heard(self) -> Question | Ended:
+        found = self.asked.get()
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def close(self) -> None:
+        self.told.put(None)
+
+    def run(self) -> None:
+        try:
+            self.asked.put(Ended(self.program(self.ask)))
+        except Over:
+            pass
+        except BaseException as error:  # it belongs to whoever waits for the next question
+            self.asked.put(error)
+
+    def ask(self, question: Question) -> np.ndarray:
+        self.asked.put(question)
+        total = self.told.get()
+        if total is None:
+            raise Over
+        return total

@@ -1,0 +1,206 @@
+"""Training from sums alone: the questions of a run; `answering.py` has what a site says to each.
+
+    rows        how much the site's rows count, how many they are, and how many were dropped
+    sums        per feature, counts and sums of what is not missing
+    squares     per feature, sums of squares around the mean of all sites
+    TASK        the site's answer to a task of `proxfl.train.tasks`, times how much its rows count
+    round       the same of an algorithm's uplink and metrics
+
+A driver sees one site, called "all sites", whose answers are the means over all rows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from proxfl.core import Algorithm, Received
+from proxfl.deploy.masking.replica import Ask, Question
+from proxfl.deploy.protocol.trees import pack
+from proxfl.engine.messages import Exchange, messages
+from proxfl.engine.visit import round_key
+from proxfl.errors import InputError
+from proxfl.losses.targets import Label
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard
+from proxfl.storage.checkpoint import named_arrays
+from proxfl.train.agreement import (
+    Agreement,
+    agree,
+    needs_moments,
+    problem_of,
+)
+from proxfl.train.drivers import fixed
+from proxfl.train.drivers.driver import Driver, Record, Solution, solve
+from proxfl.train.federation import Answers, Call, Exact, Federation
+from proxfl.train.spec import Spec, columns_of, declared, loss_of
+from proxfl.train.tasks import TASKS
+from proxfl.train.train import Found, settings_of, solved
+
+ALL = "all sites"
+SETUP = ("rows", "sums", "squares")  # what is asked before there is a model to ask about
+SETTINGS, DOWN = "settings ", "down "  # before the names of an algorithm's numbers and message
+NO_NUMBERS: dict[str, np.ndarray] = {}
+
+
+def refuse_unmaskable(spec: Spec) -> None:
+    """Refuse what cannot be had from sums over all sites and all of their rows."""
+    if spec.cohort is not None or spec.batch is not None:
+        raise InputError(
+            "a masked run needs all sites and all of their rows in every exchange; leave out "
+            "cohort and batch, or use --unmasked."
+        )
+    if loss_of(spec).has_survival:
+        raise InputError(
+            f"the loss {spec.loss!r} has each site tell its own hazard, which is no sum; "
+            "use --unmasked."
+        )
+    if not fixed.applies(spec):
+        return
+    if spec.eta is None:
+        raise InputError(
+            f"algorithm {spec.algorithm!r} takes its step from the most curved site, which a sum "
+            "does not tell; give eta, or use --unmasked."
+        )
+    if fixed.method(fixed.named(spec), settings_of(spec), 1.0, 1.0).client_noise:
+        raise InputError("noise under masks is not there yet; use --unmasked.")
+
+
+class MaskedTraining:
+    """The program of a training run, for the server and for every site that follows it.
+
+    `agreement`, `dropped` and `found` are known once the run has come to them; `watch` is called
+    after every round.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        features: tuple[str, ...],
+        labels: Sequence[Label] = (),
+        watch: Callable[[Driver, list[Record]], None] = lambda driver, records: None,
+    ):
+        if loss_of(spec).target.most and not (declared(spec) or labels):
+            raise InputError(
+                "a masked run must know the classes beforehand; give a schema that names those of "
+                f"column {columns_of(spec)[0]!r}."
+            )
+        refuse_unmaskable(spec)
+        self.spec, self.features, self.labels, self.watch = spec, features, list(labels), watch
+        self.agreement: Agreement | None = None
+        self.federation: SumFederation | None = None
+        self.found: Found | None = None
+        self.dropped = 0
+
+    def __call__(self, ask: Ask) -> Question:
+        with precision(np.float64):
+            self.agreement, mass, sites = self.agree(ask)
+            problem = problem_of(self.spec, self.agreement)
+            refuse_chosen_start(problem)
+            row = one_row(self.spec, self.agreement)
+            self.federation = SumFederation(ask, problem, row, mass, sites)
+            about = (self.spec, self.federation, problem, self.agreement)
+            self.found = solved(*about, self.drive)
+            numbers, _ = pack({"x": self.found.solution.x})
+        return Question("model", arrays(numbers), 0)
+
+    def drive(self, driver: Driver) -> Solution:
+        return solve(driver, watch=lambda state, records: self.watch(driver, records))
+
+    def agree(self, ask: Ask) -> tuple[Agreement, float, int]:
+        """What all sites' tables come to; how much their rows count; how many sites there are."""
+        mass, rows, total, sites, dropped = ask(Question("rows", NO_NUMBERS, 5))
+        width, self.dropped = len(self.features), int(dropped)
+        told: dict[str, Any] = {"rows": int(rows), "features": list(self.features)}
+        told |= {"labels": self.labels, "targets": len(columns_of(self.spec))}
+        told |= {"total": float(total)}
+        if needs_moments(self.spec):
+            count, sums = np.split(ask(Question("sums", NO_NUMBERS, 2 * width)), 2)
+            mean = sums / np.where(count > 0, count, 1.0)
+            squares = ask(Question("squares", {"mean": mean}, width))
+            told |= {"count": count, "mean": mean, "squares": squares}
+        return agree(self.spec, {ALL: told}), float(mass), int(sites)
+
+
+def refuse_chosen_start(problem: Problem) -> None:
+    """Refuse constraints by which whoever writes a study chooses the model."""
+    if any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(problem.x0)):
+        raise InputError(
+            "a masked run starts from 0, which the constraints leave out, so that the study would "
+            "choose the model that sites tell about; change them, or use --unmasked."
+        )
+
+
+class Visiting(NamedTuple):
+    """What the last visit was by, for its structure: numbers are those of the question."""
+
+    algorithm: Algorithm
+    down: Any
+
+
+class SumFederation(Federation):
+    """All sites as one: the mean over rows is all that is known of them."""
+
+    def __init__(self, ask: Ask, problem: Problem, row: Shard, mass: float, members: int):
+        self.asking, self.problem, self.row = ask, problem, row
+        self.mass, self.members = mass, members
+        self.visiting: Visiting | None = None
+        self.shapes: tuple[Exchange, ...] | None = None
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return (ALL,)
+
+    def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        shape = jax.eval_shape(TASKS[task], self.problem, self.row, dict(payload))
+        numbers, points = pack(payload)
+        kind = " ".join([task, *points])
+        total = self.asking(Question(kind, arrays(numbers), size_of(shape)))
+        return {ALL: self.means(total, shape)}
+
+    def means(self, total: np.ndarray, shape: Any) -> Any:
+        """The answer that one site with all rows would have given; true if all said so."""
+        leaves, tree = jax.tree.flatten(shape)
+        ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+        made = [
+            jnp.asarray(part.reshape(leaf.shape) == self.members)
+            if leaf.dtype == bool
+            else jnp.asarray(part.reshape(leaf.shape) / self.mass)
+            for part, leaf in zip(np.split(total, ends), leaves, strict=True)
+        ]
+        return jax.tree.unflatten(tree, made)
+
+    def visit(
+        self, algorithm: Algorithm, call: Call, down: Any, exact: Exact | None = None
+    ) -> Answers:
+        if self.shapes is None:  # once, since tracing takes longer than most visits
+            self.shapes = messages(algorithm, self.problem, self.row)
+        shape = self.shapes[call.exchange]
+        self.visiting = Visiting(algorithm, down)
+        settings, message = named_arrays(algorithm), named_arrays(down)
+        numbers = {f"{SETTINGS}{name}": value for name, value in settings.items()}
+        numbers |= {f"{DOWN}{name}": value for name, value in message.items()}
+        numbers["call"] = np.array(call, np.int64)
+        told = (shape.up, shape.info)
+        total = self.asking(Question("round", numbers, size_of(told)))
+        up, info = self.means(total, told)
+        key = round_key(jax.random.key(0), call.round, call.exchange)
+        return Answers(Received(up, jnp.ones(()), key), info, self.sites)
+
+
+def size_of(shape: Any) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(shape))
+
+
+def one_row(spec: Spec, agreement: Agreement) -> Shard:
+    """The shape of what a site holds; it is traced, never read."""
+    shape: Any = jax.ShapeDtypeStruct
+    features = shape((1, len(agreement.features)), jnp.float64)
+    labels = loss_of(spec).target.encoded(1, len(agreement.targets))
+    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
+
+
+def arrays(numbers: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value) for name, value in numbers.items()}

@@ -1,0 +1,195 @@
+"""What a federation is asked: a small TOML text, which the server sends and each site judges.
+
+    name = "sparse"
+    federation = "heart"
+    sites = ["north", "south", "west"]     # who takes part, in the order in which sums are taken
+    ask = "train"
+    version = "2.0"                        # of the package that wrote it
+
+    unmasked = true                        # if each site is to answer in the clear
+
+    [problem]                              # the options of `proxfl train`, spelt as in its TOML
+    target = "diagnosis"
+    loss = "logistic"
+    l1 = 0.01
+    features = ["age", "bmi"]              # if left out: all columns but the target
+
+A study that evaluates has, in place of a problem, `model`, the text of a model.json, and a table
+`how`: threshold, draws and seed.
+
+Nothing in it is private. It names no file: what options read from files is in it. Its name on the
+wire is the SHA-256 of its bytes, all of it, so that nothing about a study changes once it began.
+"""
+
+import hashlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import tomli_w
+
+from proxfl import __version__
+from proxfl.deploy.protocol.membership import check_distinct, check_names
+from proxfl.errors import InputError
+from proxfl.storage.files import write_bytes
+from proxfl.storage.typed import misfit
+from proxfl.tables import Table, read_site
+from proxfl.train.evaluate import How
+from proxfl.train.folder import parsed_model
+from proxfl.train.spec import Spec, columns_of, wanted_of
+from proxfl.train.train import refuse_empty
+
+SUFFIX = ".toml"
+LONGEST = 2**24  # characters: a schema and a model of some hundred thousand coefficients
+OWN = ("sites", "out")  # options that a study has in other ways
+LOOSE = ("rounds", "tol")  # what the server may change on its own, unless it is masked
+FEWEST_MASKED = 3  # sites: a sum of two tells each the other's part
+TAKES_PART, WAITS, DECLINES = "takes part", "waits", "declines"  # what a site may decide
+
+
+class HowFile(TypedDict):
+    """As `proxfl.train.evaluate.How`."""
+
+    threshold: float
+    draws: int
+    seed: int
+
+
+class StudyFile(TypedDict):
+    """The text's content."""
+
+    name: str
+    federation: str
+    sites: list[str]
+    ask: str
+    version: str
+    unmasked: NotRequired[bool]
+    problem: NotRequired[dict[str, Any]]
+    model: NotRequired[str]
+    how: NotRequired[HowFile]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A text, and what it says; made by `read_study` alone, so that the two agree."""
+
+    text: str
+    name: str = field(compare=False)
+    federation: str = field(compare=False)
+    sites: tuple[str, ...] = field(compare=False)
+    ask: str = field(compare=False)
+    spec: Spec = field(compare=False)  # the problem, or that of which the model is the solution
+    model: str = field(compare=False, default="")
+    how: How = field(compare=False, default=How())
+    unmasked: bool = field(compare=False, default=False)
+
+    @property
+    def maskable(self) -> bool:
+        """Whether what it asks can be had from sums over enough sites."""
+        return self.ask == "train" and len(self.sites) >= FEWEST_MASKED
+
+    @property
+    def masked(self) -> bool:
+        """Whether sites answer under masks, and follow the run."""
+        return self.maskable and not self.unmasked
+
+    @property
+    def id(self) -> str:
+        """The name on the wire: the digest of the text, in full."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def write(self, path: Path, private: bool = False) -> None:
+        write_bytes(path, self.text.encode(), private)
+
+
+# What may be asked, and what the text then has.
+ASKS = {"train": {"problem"}, "evaluate": {"model", "how"}}
+OPTIONAL = set().union(*ASKS.values())
+MOST_DRAWS = 10_000
+
+
+def study_text(name: str, federation: str, sites: Sequence[str], ask: str, **parts: Any) -> str:
+    """The text of a study; of a `problem`, what differs from its defaults."""
+    held = {"name": name, "federation": federation, "sites": list(sites), "ask": ask}
+    return tomli_w.dumps(held | {"version": __version__} | parts)
+
+
+def make_study(
+    name: str,
+    federation: str,
+    sites: Sequence[str],
+    spec: Spec,
+    ask: str = "train",
+    unmasked: bool = False,
+) -> Study:
+    """A study of a problem, with the content of the files that the problem names."""
+    changed = spec.read_files().changed()
+    problem = {key: value for key, value in changed.items() if key not in OWN}
+    clear = {"unmasked": True} if unmasked else {}
+    return read_study(study_text(name, federation, sites, ask, **clear, problem=problem))
+
+
+def read_study(text: str) -> Study:
+    """What a text says, wherever it came from; InputError if it is no study."""
+    if len(text) > LONGEST:
+        raise InputError(f"The study has {len(text)} characters, more than the {LONGEST} allowed.")
+    try:
+        held = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"The study is not TOML: {str(error)[:200]}.") from None
+    wrong = misfit(held, StudyFile)
+    odd = sorted(held.keys() - StudyFile.__annotations__.keys())
+    if wrong or odd:
+        raise InputError(f"The study cannot be read: {wrong or f'it has a key {odd[0]!r}'}.")
+    check_names(held["name"], held["federation"], *held["sites"])
+    sites = tuple(held["sites"])
+    check_distinct(sites)
+    if held["ask"] not in ASKS:
+        known = ", ".join(ASKS)
+        raise InputError(f"The study asks for {held['ask']!r}; what there is, is {known}.")
+    if odd := sorted(ASKS[held["ask"]] ^ (held.keys() & OPTIONAL)):
+        raise InputError(f"The study cannot be read: the key {odd[0]!r} is missing or not for it.")
+    about = (text, held["name"], held["federation"], sites, held["ask"])
+    if "problem" in held:
+        unmasked = held.get("unmasked", False)
+        return Study(*about, problem_in(held["problem"]), unmasked=unmasked)
+    how = How(**held["how"])
+    if not (0 < how.threshold < 1 and 0 <= how.draws <= MOST_DRAWS and 0 <= how.seed < 2**63):
+        raise InputError(f"The study has a threshold, draws or a seed that cannot be: {how}.")
+    problem = parsed_model(held["model"], "The model of the study")[1]["problem"]
+    return Study(*about, problem_in(problem), held["model"], how)
+
+
+def make_evaluation(
+    name: str, federation: str, sites: Sequence[str], model: str, how: How
+) -> Study:
+    """A study of how good a model is; `model` is the text of a model.json."""
+    parts = {"model": model, "how": how._asdict()}
+    return read_study(study_text(name, federation, sites, "evaluate", **parts))
+
+
+def problem_in(held: Mapping[str, Any]) -> Spec:
+    """The problem of a study, which names no file of whoever reads it."""
+    table = Spec.table()
+    is_path = lambda key: key in table and table[key].kind.is_path and isinstance(held[key], str)
+    if own := [key for key in held if key in OWN or is_path(key)]:
+        raise InputError(f"The study has the key {own[0]!r}, which is of one machine; remove it.")
+    return Spec.from_dict(held)
+
+
+def read_study_at(path: Path) -> Study:
+    try:
+        return read_study(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise InputError(f"{path}: there is no such study; write it with federate study.") from None
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def read_table(spec: Spec, data: Path) -> Table:
+    """A site's file, as a problem wants it read."""
+    table = read_site(data, columns_of(spec), spec.missing, wanted_of(spec))
+    refuse_empty(table, spec)
+    return table

@@ -1,0 +1,50 @@
+"""`proxfl evaluate` over real sites: one question, and scores from the sums of all."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proxfl.deploy.protocol.study import Study
+from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.summaries import refuse_other
+from proxfl.errors import InputError
+from proxfl.report import evaluation as report
+from proxfl.train.evaluate import Evaluation, Told, evaluated
+from proxfl.train.folder import parsed_model
+from proxfl.train.spec import loss_of
+
+PARTS = Told._fields
+
+
+def evaluate(study: Study, federation: RemoteFederation) -> Evaluation:
+    """The scores of the study's model at its sites, and overall."""
+    answers = federation.ask("sums", {})
+    form = lambda answer: str(sorted((name, np.shape(a)) for name, a in answer.items()))
+    refuse_other("form of its sums", {site: form(answer) for site, answer in answers.items()})
+    told = {site: read_sums(site, answer, study) for site, answer in answers.items()}
+    return evaluated(loss_of(study.spec).target.scorecard, told)
+
+
+def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> Told:
+    """A site's sums, or InputError if no site of ours would tell them."""
+    split = {part: {} for part in PARTS}
+    for name, values in answer.items():
+        part, _, key = name.partition("/")
+        if part not in split or isinstance(values, str) or np.asarray(values).dtype.kind != "f":
+            raise InputError(f"Site {site} sent {name!r}, which is no sum; check its version.")
+        split[part][key] = np.asarray(values)
+    sums, drawn = split.values()
+    sound = {"rows", "weight", "loss", "deviance"} <= sums.keys() == drawn.keys() and all(
+        drawn[name].shape == (study.how.draws, *a.shape) for name, a in sums.items()
+    )
+    if not sound or not (sums["rows"] >= 1 and sums["weight"] > 0):
+        raise InputError(f"Site {site} sent other sums than were asked for; check its version.")
+    return Told(sums, drawn)
+
+
+def save(out: Path, study: Study, found: Evaluation, command: str) -> None:
+    model, held = parsed_model(study.model, "The model of the study")
+    about = {"target": held["target"], "loss": model.loss, "classes": list(model.classes)}
+    report.write(out, found, about | study.how._asdict() | {"command": command})

@@ -1,0 +1,212 @@
+"""The server's part of a masked run: it introduces members, carries questions, and adds.
+
+What it keeps is in the folder of results, `exchanges/`: the sums, from which the run goes on.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proxfl.deploy.masking.conductor import Conductor, Lapsed
+from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.member import Call
+from proxfl.deploy.masking.members import Members
+from proxfl.deploy.masking.messages import (
+    HELLO,
+    SIGNATURE,
+    Charter,
+    bytes_in,
+    call_payload,
+    charter_in,
+    hello_of,
+    members_text,
+    question_payload,
+    replies_payload,
+    reply_in,
+)
+from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.reply import Reply
+from proxfl.deploy.masking.session import Hello, Refused
+from proxfl.deploy.masking.training import ALL, MaskedTraining
+from proxfl.deploy.masking.transcript import model_name
+from proxfl.deploy.ops.home import EXCHANGES
+from proxfl.deploy.protocol.study import Study
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
+from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.proposal import refuse_absent
+from proxfl.deploy.server.status import Status, after_round
+from proxfl.deploy.server.summaries import refuse_other
+from proxfl.errors import InputError
+from proxfl.train import folder as results
+from proxfl.train.drivers.driver import Driver, Record
+from proxfl.train.local import Traffic, total
+from proxfl.train.train import Fit
+
+COMPARE = "the words are compared (proxfl federate members)"
+
+
+@dataclass
+class MaskedRun:
+    """One life of a run."""
+
+    study: Study
+    out: Path
+    command: str
+    secure: bool
+    federation: RemoteFederation
+    status: Status
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    traffic: list[Traffic] = field(default_factory=list)
+
+    def run(self) -> Fit:
+        begun, kept = time.monotonic(), Kept(self.out / EXCHANGES)
+        resumed = len(kept.exchanges)
+        self.members, self.charter = self.enter()
+        about = (self.members, self.charter.digest(self.study.text))
+        program = MaskedTraining(self.study.spec, *self.charter, self.watch)
+        self.conductor = Conductor(*about, self.greet, self.send, kept.add, list(kept.exchanges))
+        model = self.conductor.run(program)
+        signatures = self.signed(model)
+        if program.agreement is None or program.found is None:
+            raise RuntimeError("A run that has ended has found something.")
+        rounds = dict.fromkeys(self.study.sites, len(program.found.solution.records))
+        ledger = self.federation.ledger
+        more: Any = {"quorum": 0, "resumed": int(resumed > 0), "secure": self.secure}
+        masking = {
+            "words": self.members.words,
+            "members": {m.name: m.key.hex() for m in self.members.each},
+            "study": about[1].hex(),
+            "tip": self.conductor.tip.hex(),
+            "model": model.content.hex(),
+            "signatures": signatures,
+        }
+        return Fit(
+            **program.found._asdict(),
+            spec=self.study.spec,
+            agreement=program.agreement,
+            fingerprints=self.fingerprints,
+            dropped={ALL: program.dropped},
+            traffic=self.traffic,
+            ledger=by_kind(ledger),
+            seconds=time.monotonic() - begun,
+            deployment=deployed(ledger, self.study, rounds, **more) | {"masking": masking},
+        )
+
+    def enter(self) -> tuple[Members, Charter]:
+        """The members by their keys, and what they have in common."""
+        told = self.federation.ask("enter", {})
+        charters = {
+            site: read(charter_in, site, answer["charter"])
+            for site, answer in with_parts(told, "key", "charter").items()
+        }
+        keys = {site: read(key_in, site, told[site]["key"]) for site in self.study.sites}
+        names = {site: ", ".join(sorted(held.features)) for site, held in charters.items()}
+        refuse_other("set of columns", names)
+        labels = sorted({label for held in charters.values() for label in held.labels}, key=ordered)
+        return Members.of(keys), Charter(charters[self.study.sites[0]].features, tuple(labels))
+
+    def greet(self) -> list[Hello]:
+        """Everybody's hello; TooFewSites while a person has still to compare words."""
+        question = {"members": members_text(self.members), "charter": self.charter.text}
+        answers = self.federation.ask("meet", question)
+        refuse_absent(self.study, answers, COMPARE)
+        study, members = self.conductor.study, self.members.digest
+        of = lambda i, name: read(
+            lambda answer: hello_of(bytes_in(answer, "hello", HELLO), i, study, members),
+            name,
+            answers[name],
+        )
+        hellos = [of(i, member.name) for i, member in enumerate(self.members.each)]
+        ahead = max(hello.last for hello in hellos)
+        if ahead > self.conductor.step:
+            raise InputError(
+                f"The sites have answered {ahead} steps of study {self.study.name}, and "
+                f"{self.out} knows of {self.conductor.step - 1}; resume the run that has them, or "
+                "write another study: under masks a study is asked once."
+            )
+        data = {m.name: h.data.hex() for m, h in zip(self.members.each, hellos, strict=True)}
+        self.fingerprints = {site: data[site] for site in self.study.sites}
+        return hellos
+
+    def send(self, call: Call) -> list[Reply]:
+        """Everybody's reply to a call."""
+        answers = self.federation.ask(
+            "step", call_payload(call), booked=call.question.kind.split()[0]
+        )
+        refuse_lapsed(answers)
+        return [
+            read(lambda answer, i=i: reply_in(answer, i), m.name, answers[m.name])
+            for i, m in enumerate(self.members.each)
+        ]
+
+    def signed(self, model: Question) -> dict[str, str]:
+        """The members' signatures under the model, each checked."""
+        question = question_payload(model) | replies_payload(self.conductor.replies)
+        while True:
+            answers = self.federation.ask("sign", question)
+            try:
+                refuse_lapsed(answers)
+            except Lapsed:
+                self.greet()
+                continue
+            break
+        signatures, name = {}, model_name(self.conductor.tip, model.content)
+        for i, member in enumerate(self.members.each):
+            take = lambda answer: bytes_in(answer, "signature", SIGNATURE)
+            signature = read(take, member.name, answers[member.name])
+            if not self.members.signed(i, signature, name):
+                raise Refused(f"The signature of {member.name} is not under the model.")
+            signatures[member.name] = signature.hex()
+        return signatures
+
+    def watch(self, driver: Driver, records: list[Record]) -> None:
+        """After every round, also one that is gone through again from the sums on the disk."""
+        if len(records) == 1:
+            results.begin(self.out, self.study.spec, self.fingerprints, self.command)
+            self.study.write(self.out / STUDY)
+        ledger = self.federation.ledger
+        made = total(by_kind(ledger))
+        self.traffic.append(made)
+        self.status.tell(
+            **after_round(records, 0.0, driver.settings),
+            answered=len(self.study.sites),
+            away=[],
+            bytes_up=made.up,
+            bytes_down=made.down,
+            faults=len(ledger.faults),
+        )
+
+
+def read(take: Callable[[Any], Any], site: str, answer: Any) -> Any:
+    """What a site sent, or a sentence that names it."""
+    try:
+        return take(answer)
+    except BadMessage as error:
+        raise InputError(f"Site {site}: {error} Check its version of proxfl.") from None
+
+
+def with_parts(answers: Mapping[str, Mapping[str, Any]], *parts: str) -> Mapping[str, Any]:
+    for site, answer in answers.items():
+        for part in parts:
+            if part not in answer:
+                raise InputError(f"Site {site} told no {part}; check its version of proxfl.")
+    return answers
+
+
+def key_in(text: Any) -> bytes:
+    try:
+        return bytes.fromhex(str(text))
+    except ValueError:
+        raise BadMessage("Its key cannot be read.") from None
+
+
+def ordered(label: Any) -> tuple[bool, Any]:
+    return isinstance(label, str), label
+
+
+def refuse_lapsed(answers: Mapping[str, Mapping[str, Any]]) -> None:
+    if any("lapsed" in answer for answer in answers.values()):
+        raise Lapsed

@@ -1,0 +1,33 @@
+"""How much a study may ask: counted in the audit log, so that it holds across lives and studies.
+
+A question that is repeated after a lost reply is one more, unless it is a round's, whose answer is
+stored and given again.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.site.audit import ANSWER, TOLD
+from proxfl.deploy.site.office import Office
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The questions of one study at one site."""
+
+    office: Office
+    study: str
+
+    def check(self, site: str, rows: int) -> None:
+        """Refuse one question more, if there were so many."""
+        most, number = self.office.policy.questions(rows), self.office.asked(self.study)
+        if number >= most:
+            raise BadMessage(
+                f"Site {site} has answered {number} questions, all that its policy allows until a "
+                "person there approves this study: proxfl federate approve."
+            )
+
+    def enter(self, what: str, setup: bool = False, **about: Any) -> None:
+        """Note an answer, for good, before it leaves; those that set a study up do not count."""
+        self.office.audit.enter(TOLD if setup else ANSWER, self.study, question=what, **about)

@@ -1,0 +1,193 @@
+"""A site in a masked study: it follows the run, and answers under masks about what follows.
+
+    enter   the key it signs by, its columns' names, and its labels unless a schema has them
+    meet    the members and what they have in common, for a hello
+    step    a question with what proves it, for a masked reply
+    sign    the model of the run, for a signature
+
+Once replies have begun, nothing that goes wrong with the data is told by any other way than the
+flag in a reply, which shows how many sites set it and not which.
+"""
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+
+from proxfl.deploy.masking.answering import MaskedSite
+from proxfl.deploy.masking.member import Member
+from proxfl.deploy.masking.members import Members
+from proxfl.deploy.masking.messages import (
+    Charter,
+    as_bytes,
+    call_in,
+    charter_in,
+    hello_bytes,
+    members_in,
+    members_text,
+    question_in,
+    replies_in,
+    reply_payload,
+)
+from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.session import Refused
+from proxfl.deploy.masking.training import SETUP, MaskedTraining
+from proxfl.deploy.ops.permissions import private_folder
+from proxfl.deploy.protocol.experiment import Experiment
+from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study, read_table
+from proxfl.deploy.protocol.wire import BadMessage, Value
+from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.site.guard import Guarded, share_at
+from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.worker import Worker
+from proxfl.errors import DiskError, InputError
+from proxfl.problem import Problem, Shard
+from proxfl.storage import documents
+from proxfl.tables import Table
+from proxfl.train.spec import declared, loss_of
+
+log = logging.getLogger("proxfl.deploy")
+
+FOLDER, CHARTER = "masked", "charter.json"
+LAPSED: dict[str, Value] = {"lapsed": "This process has another hello; meet again."}
+
+
+class CharterFile(TypedDict):
+    """With whom, and about what, this site has begun a study."""
+
+    members: str
+    charter: str
+
+
+class FollowingSite:
+    """A table, and the run that is followed once all have met."""
+
+    def __init__(self, study: Study, name: str, table: Table, office: Office):
+        self.study, self.name, self.table, self.office = study, name, table, office
+        self.folder = office.place(study.id) / FOLDER
+        self.asked, self.share = Asked(office, study.id), office.policy.share
+        self.member: Member | None = None
+        self.met: CharterFile | None = None
+
+    @staticmethod
+    def read(study: Study, data: Path) -> Table:
+        return read_table(study.spec, data)
+
+    def worker(self) -> Worker:
+        setup = {"enter": self.enter, "meet": self.meet, "step": self.step, "sign": self.sign}
+        where = (self.study.id, self.study.sites, self.name, self.office.place(self.study.id))
+        return Worker(*where, self.nothing, {}, setup)
+
+    def nothing(self) -> Experiment:
+        raise BadMessage(f"Site {self.name} answers under masks in this study, and not otherwise.")
+
+    @property
+    def labels(self) -> list[Any]:
+        """The classes in this site's rows, unless the study names them for all."""
+        spec = self.study.spec
+        return [] if declared(spec) else list(loss_of(spec).target.labels(self.table.y))
+
+    def enter(self, question: dict[str, Value]) -> dict[str, Value]:
+        self.office.told.once(self.name, self.table, self.office.policy.count)
+        charter = Charter(tuple(self.table.features), tuple(self.labels))
+        self.asked.enter("enter", setup=True)
+        key = self.office.signer.public_key().public_bytes_raw()
+        return {"key": key.hex(), "charter": charter.text}
+
+    def meet(self, question: dict[str, Value]) -> dict[str, Value]:
+        """A hello, if these are the members that a person here knows, and these the columns."""
+        members, charter = members_in(question.get("members")), charter_in(question.get("charter"))
+        self.check(members, charter)
+        if not self.office.confirmed.holds(members):
+            reason = (
+                f"a person there compares the members' words, {members.words}, with two others' "
+                "(proxfl federate members)"
+            )
+            return {"decision": WAITS, "reason": reason}
+        begun = CharterFile(members=members_text(members), charter=charter.text)
+        if self.member is None or begun != self.met:
+            self.member, self.met = self.begin(members, charter, begun), begun
+            self.asked.enter("meet", setup=True, members=members.digest.hex())
+        hello = as_bytes(hello_bytes(self.member.hello))
+        return {"decision": TAKES_PART, "reason": "", "hello": hello}
+
+    def check(self, members: Members, charter: Charter) -> None:
+        own = self.office.signer.public_key().public_bytes_raw()
+        if [m.name for m in members.each] != sorted(self.study.sites):
+            raise BadMessage("The members are not the sites of the study.")
+        if members.each[members.index(self.name)].key != own:
+            raise BadMessage(f"The members have another key for {self.name} than its own.")
+        if sorted(charter.features) != sorted(self.table.features):
+            raise BadMessage(f"Site {self.name} has other columns than the charter.")
+        if not set(self.labels) <= set(charter.labels):
+            raise BadMessage(f"Site {self.name} has labels that the charter has not.")
+
+    def begin(self, members: Members, charter: Charter, begun: CharterFile) -> Member:
+        """One life of this site in the study; the charter is that of its first."""
+        path = private_folder(self.folder) / CHARTER
+        if not path.exists():
+            documents.write_json(path, dict(begun), private=True)
+        elif documents.read_json(path, CharterFile) != begun:
+            raise BadMessage(
+                f"Site {self.name} began this study with other members, columns or labels; "
+                "begin another study."
+            )
+        try:
+            run = MaskedTraining(self.study.spec, charter.features, charter.labels)
+        except InputError as error:
+            raise BadMessage(error) from None
+        self.answers = MaskedSite(run, self.table, self.folder, self.guarded, self.enough)
+        data = bytes.fromhex(self.office.fingerprint(self.table.fingerprint))
+        about = (members, self.name, charter.digest(self.study.text), data, self.folder)
+        return Member(self.office.signer, *about, run, self.sums)
+
+    def guarded(self, problem: Problem) -> Problem:
+        if not self.share:
+            return problem
+        return dataclasses.replace(problem, loss=Guarded(problem.loss, self.share))
+
+    def enough(self, problem: Problem, shard: Shard, x: Any) -> bool:
+        return not self.share or float(share_at(problem, shard, x)) >= self.share
+
+    def sums(self, question: Question) -> tuple[np.ndarray, bool]:
+        """This site's part of a sum, and whether it may leave; on the audit log before it does."""
+        setup = question.kind in SETUP
+        try:
+            if not setup:
+                self.asked.check(self.name, self.table.rows)
+            values, sound = self.answers(question)
+        except DiskError:
+            raise
+        except Exception:  # what it was may tell of a row: the flag tells nothing else
+            log.exception("Site %s sets its flag", self.name)
+            values, sound = np.zeros(question.length), False
+        largest = max(
+            (float(np.abs(a).max(initial=0.0)) for a in question.numbers.values()), default=0.0
+        )
+        about = {"largest": largest, "numbers": question.length, "masked": True}
+        self.asked.enter(question.kind, setup=setup, **about)
+        return values, sound
+
+    def step(self, question: dict[str, Value]) -> dict[str, Value]:
+        if self.member is None:
+            return LAPSED
+        hello = self.member.hello
+        call = call_in(question, hello.study, hello.members)
+        if hello not in call.hellos:
+            return LAPSED
+        try:
+            return reply_payload(self.member.answer(call))
+        except Refused as error:
+            raise BadMessage(f"Site {self.name} does not answer: {error}") from None
+
+    def sign(self, question: dict[str, Value]) -> dict[str, Value]:
+        if self.member is None:
+            return LAPSED
+        try:
+            signature = self.member.sign(question_in(question), replies_in(question))
+        except Refused as error:
+            raise BadMessage(f"Site {self.name} does not sign: {error}") from None
+        self.asked.enter("sign", setup=True)
+        return {"signature": as_bytes(signature)}

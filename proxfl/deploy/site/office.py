@@ -1,0 +1,97 @@
+"""What a site keeps for all of its studies: policy, audit log, secret, and approvals.
+
+policy.toml            the owner's rules
+audit.jsonl, .head     what was asked, decided and answered
+site.secret            32 random bytes
+mask.secret            32 more: the key by which it signs under masks
+members.json           whose keys a person here has compared
+rows/                  hashes of the rows that were told of
+studies/DIGEST/        of each study: its text, who approved it, what was agreed, states
+"""
+
+import getpass
+import hmac
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypedDict
+
+from proxfl.deploy.masking.members import signer_of
+from proxfl.deploy.ops.permissions import private_folder
+from proxfl.deploy.protocol.study import SUFFIX, Study, read_study_at
+from proxfl.deploy.site.audit import APPROVED, Audit
+from proxfl.deploy.site.confirmed import Confirmed
+from proxfl.deploy.site.noise import secret
+from proxfl.deploy.site.policy import Policy, policy_in
+from proxfl.deploy.site.told import Told
+from proxfl.errors import InputError
+from proxfl.storage import documents
+
+SECRET, MASK = "site.secret", "mask.secret"
+STUDY, APPROVAL = f"study{SUFFIX}", "approved.json"
+
+
+class Approval(TypedDict):
+    """By whom, and when."""
+
+    by: str
+    time: float
+
+
+@dataclass
+class Office:
+    """A site's own folder; `given` is a policy in place of that in the folder."""
+
+    folder: Path
+    given: Policy | None = None
+    audit: Audit = field(init=False)
+    told: Told = field(init=False)
+    confirmed: Confirmed = field(init=False)
+
+    def __post_init__(self):
+        self.audit, self.told = Audit(self.folder), Told(self.folder)
+        self.confirmed = Confirmed(self.folder)
+
+    @cached_property
+    def signer(self) -> Any:
+        """The key by which members know this site; it is used for nothing else."""
+        return signer_of(secret(self.folder / MASK))
+
+    @property
+    def policy(self) -> Policy:
+        return policy_in(self.folder) if self.given is None else self.given
+
+    def fingerprint(self, of_table: str) -> str:
+        """What names a table to others, of which nobody can confirm a guess."""
+        return hmac.new(secret(self.folder / SECRET), of_table.encode(), "sha256").hexdigest()
+
+    def place(self, study: str) -> Path:
+        return self.folder / "studies" / study
+
+    def studies(self) -> list[Study]:
+        """Those that take part or wait, in no order."""
+        found = sorted((self.folder / "studies").glob(f"*/{STUDY}"))
+        return [read_study_at(path) for path in found]
+
+    def keep(self, study: Study) -> None:
+        if not (self.place(study.id) / STUDY).exists():
+            study.write(private_folder(self.place(study.id)) / STUDY, private=True)
+
+    def approved(self, study: str) -> bool:
+        path = self.place(study) / APPROVAL
+        return path.exists() and bool(documents.read_json(path, Approval))
+
+    def approve(self, study: Study) -> None:
+        """A person's word for a study that waits."""
+        if self.approved(study.id):
+            raise InputError(f"study {study.name!r} is approved already.")
+        word = Approval(by=getpass.getuser(), time=round(time.time(), 3))
+        self.audit.enter(APPROVED, study.id, name=study.name, by=word["by"])
+        documents.write_json(self.place(study.id) / APPROVAL, word, private=True)
+
+    def asked(self, study: str) -> int:
+        """The questions that count for a study: its own if it is approved, else all such ones."""
+        if self.approved(study):
+            return self.audit.answers[study]
+        return sum(n for one, n in self.audit.answers.items() if not self.approved(one))

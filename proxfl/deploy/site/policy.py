@@ -1,0 +1,298 @@
+"""What a site will not do, whoever asks: its own rules, and the file in which its owner sets them.
+
+    policy.toml   in the site's folder, written with these values when it first joins
+
+Whoever runs the server chooses every study and every model a site is asked about, so what a server
+may learn has its bounds here and nowhere else. SECURITY.md says what can be learnt within them.
+
+A rule is one record: its key, values, default and reason, and what it objects to in a study. What
+an objection tells the server holds no number of the data; the site's own log has more.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tomli_w
+
+from proxfl.console.words import called
+from proxfl.deploy.protocol.study import ASKS, Study
+from proxfl.errors import InputError
+from proxfl.options import Option, Options
+from proxfl.options.kinds import FLAG, NON_NEGATIVE_NUMBER, TEXTS, Kind, demand, texts, whole
+from proxfl.options.option import by_key
+from proxfl.storage.files import write_text
+from proxfl.tables import Table
+from proxfl.tables.formats import is_sparse
+from proxfl.train.spec import Spec, beside_of, columns_of, loss_of, schema_of
+
+FILE = "policy.toml"
+
+
+class Proposal(NamedTuple):
+    """A study as a site sees it: with its own table, and what was asked before.
+
+    `asked` counts the questions of all studies that no person approved, `seen` the studies.
+    """
+
+    study: Study
+    table: Table
+    asked: int = 0
+    seen: int = 0
+
+    @property
+    def spec(self) -> Spec:
+        return self.study.spec
+
+
+class Objection(NamedTuple):
+    """Why a site does not take part: for the server, for its own log, and if a person may."""
+
+    sentence: str
+    detail: str = ""
+    waits: bool = False
+
+
+class Policy(Options):
+    """The rules with their values; `RULES` has the meaning of each."""
+
+    @classmethod
+    def table(cls) -> dict[str, Option]:
+        return by_key(rule.option for rule in RULES)
+
+    def check(self) -> None:
+        """All values go together."""
+
+    def questions(self, rows: int) -> int:
+        """How many a study may ask, or all together that no person approved."""
+        return int(self.questions_per_row * rows)
+
+    def objections(self, proposal: Proposal) -> Iterator[Objection]:
+        for rule in RULES:
+            yield from rule.objects(self, proposal)
+
+
+class Rule(NamedTuple):
+    """One thing that a site's owner may set, and what studies it is against."""
+
+    option: Option
+    objects: Callable[[Policy, Proposal], Iterable[Objection]] = lambda policy, proposal: ()
+
+
+def few_rows(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.table.rows < policy.rows:
+        found = f"there are {about.table.rows} rows"
+        yield Objection(f"it takes part with {policy.rows} rows or more", found)
+    if (about.spec.batch or policy.rows) < policy.rows:
+        yield Objection(
+            f"a step on {about.spec.batch} rows tells of fewer than {policy.rows}; raise batch"
+        )
+
+
+def few_sites(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if len(about.study.sites) < policy.sites:
+        yield Objection(f"it takes part where {policy.sites} sites or more do")
+
+
+def in_the_clear(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.study.maskable and not about.study.masked and not policy.unmasked:
+        yield Objection("it answers under masks only; leave unmasked out of the study")
+
+
+def small_cells(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    found = [f"{n} {what}" for what, n in cells(about.table, about.spec) if 0 < n < policy.count]
+    if found:
+        yield Objection(
+            "a label, a gap or an unusual value in some column is that of fewer than "
+            f"{policy.count} rows; join rare values, or leave columns out",
+            f"there are {', '.join(found)}",
+        )
+
+
+def cells(table: Table, spec: Spec) -> Iterator[tuple[str, int]]:
+    """The groups of rows that a study's numbers could be about, and how many are in each."""
+    target = loss_of(spec).target
+    labels, strata = target.labels(table.y), target.strata(table.y)
+    for label in labels:
+        yield f"rows with the label {called(label)}", int((strata == label).sum())
+    by_column = table.A.tocsc() if is_sparse(table.A) else table.A
+    for j, name in enumerate(table.features):
+        column = by_column[:, [j]].toarray()[:, 0] if is_sparse(table.A) else by_column[:, j]
+        missing = np.isnan(column)
+        _, counts = np.unique(column[~missing], return_counts=True)
+        yield f"rows without a value in column {called(name)}", int(missing.sum())
+        unusual = f"rows with other than the usual value in column {called(name)}"
+        yield unusual, int(counts.sum() - counts.max(initial=0))
+
+
+def large_models(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    labels = loss_of(about.spec).target.labels(about.table.y)
+    yield from too_large(policy, about.table.rows, len(about.table.features), len(labels) or 1)
+
+
+def too_large(policy: Policy, rows: int, features: int, outputs: int) -> Iterator[Objection]:
+    parameters, most = (features + 1) * outputs, policy.parameters_per_row * rows
+    if parameters > most:
+        sentence = f"a model of {parameters} parameters is too large for its rows"
+        yield Objection(f"{sentence}; use fewer features", f"it may have {most:.0f}")
+
+
+def kinked(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if loss_of(about.spec).kinked and not policy.kinks:
+        yield Objection(
+            f"answers about the loss {about.spec.loss!r}, whose slope bends, tell single rows to "
+            "whoever chooses the models; use another loss"
+        )
+
+
+def tells_hessians(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.spec.inference and not policy.hessians:
+        yield Objection("it tells no Hessian, which inference needs; leave inference out")
+    if about.spec.algorithm in ("auto", "newton") and not policy.hessians:
+        yield Objection("it tells no Hessian; use the algorithm decoupled")
+
+
+def other_columns(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    allowed = policy.columns or columns_used(about)
+    yield from withheld(c for c in columns_used(about) if c not in allowed)
+
+
+def excluded_columns(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    yield from withheld(c for c in columns_used(about) if c in policy.exclude)
+
+
+def withheld(columns: Iterable[str]) -> Iterator[Objection]:
+    for column in columns:
+        yield Objection(f"its column {called(column)} is not for studies; leave it out")
+
+
+def columns_used(about: Proposal) -> list[str]:
+    """The columns of the site's file that a study reads."""
+    spec, table = about.spec, about.table
+    schema = schema_of(spec)
+    sources = table.features if schema is None else schema.sources(table.features).values()
+    return list(dict.fromkeys([*columns_of(spec), *sources, *beside_of(spec)]))
+
+
+def many_studies(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.seen >= policy.studies:
+        yield Objection(f"it has looked at {policy.studies} studies, all that its policy allows")
+
+
+def asked_enough(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.asked >= policy.questions(about.table.rows):
+        yield Objection(
+            "the studies that no person approved have asked all that its policy allows",
+            waits=True,
+        )
+
+
+def needs_a_person(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.study.ask not in policy.automatic:
+        yield Objection(f"a person there decides about studies that {about.study.ask}", waits=True)
+
+
+def asks(value: Any) -> tuple[str, ...]:
+    demand(set(found := texts(value)) <= set(ASKS))
+    return found
+
+
+SOME_ASKS = Kind(f"a list of some of {', '.join(ASKS)}", asks)
+RULES = (
+    # A mean over few rows tells about each of them.
+    Rule(Option("rows", whole(1), "the fewest rows of this site's table", 50), few_rows),
+    # With two sites, each learns the other's part from the model they get.
+    Rule(Option("sites", whole(1), "the fewest sites of a study", 3), few_sites),
+    # Under masks the server learns sums over all sites, and cannot choose what it asks.
+    Rule(
+        Option("unmasked", FLAG, "whether this site's own answers may be asked, unmasked", False),
+        in_the_clear,
+    ),
+    # Statistical offices publish no cell with fewer than 3 to 10 people. Here cells are the rows
+    # with a label, with a missing value, or with other than a column's usual value: by a column
+    # that is 0 but in one row, two gradients give that row away. Tables that differ in fewer rows
+    # than this tell those rows by their difference.
+    Rule(
+        Option("count", whole(0), "the fewest rows behind any number, and between two tables", 5),
+        small_cells,
+    ),
+    # A gradient has as many numbers as the model. With a third of the rows, a few gradients hold
+    # as much as the table.
+    Rule(
+        Option(
+            "parameters_per_row",
+            NON_NEGATIVE_NUMBER,
+            "the largest model, by this table's rows",
+            0.33,
+        ),
+        large_models,
+    ),
+    # Differences of gradients weigh rows by the loss's second derivative; so many rows of equal
+    # weight, (sum w)^2 / sum w^2, say as much. Models made to single rows out saturate the loss
+    # everywhere else, and leave one row or none; honest ones leave a tenth or more. The size of
+    # scores would not tell the two apart: honest ones reach a hundred where classes are far apart.
+    Rule(Option("share", NON_NEGATIVE_NUMBER, "the share of rows behind every answer", 0.05)),
+    # Fewer numbers than the table has, as long as answers are gradients. The server chooses the
+    # studies, so those that no person approved share one such allowance.
+    Rule(
+        Option(
+            "questions_per_row",
+            NON_NEGATIVE_NUMBER,
+            "the questions of a study that a person approved, and of all others together, by this "
+            "table's rows",
+            0.33,
+        ),
+        asked_enough,
+    ),
+    # What a study is declined for is a little that the server learns, too.
+    Rule(Option("studies", whole(0), "the most studies that are looked at", 100), many_studies),
+    # Sums over many rows bend where one row does, so three answers about models on a line tell it,
+    # however many rows are behind them (`results/security/red_team.json`).
+    Rule(
+        Option("kinks", FLAG, "whether losses whose slope bends, as huber's, may be asked", False),
+        kinked,
+    ),
+    # A Hessian holds second moments of all pairs of features: see SECURITY.md.
+    Rule(Option("hessians", FLAG, "whether Hessians may be asked", True), tells_hessians),
+    Rule(Option("columns", TEXTS, "the columns for studies; all, if empty", ()), other_columns),
+    Rule(Option("exclude", TEXTS, "columns that are not for studies", ()), excluded_columns),
+    Rule(
+        Option(
+            "automatic",
+            SOME_ASKS,
+            "the kinds of studies that need no person's approval",
+            ("train",),
+        ),
+        needs_a_person,
+    ),
+)
+
+
+def policy_in(folder: Path) -> Policy:
+    """That of a site's folder; where there is none, the usual one."""
+    path = folder / FILE
+    if not path.exists():
+        return Policy()
+    try:
+        return Policy(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        raise InputError(f"{path}: this is not TOML; mend it, or remove it.") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def write_policy(folder: Path, **other: Any) -> None:
+    """Put rules where the site's owner can change them, unless some are there; the usual ones."""
+    if not (folder / FILE).exists():
+        held = Policy(**other).to_dict()
+        one = lambda option: f"# {option.meaning}\n{tomli_w.dumps({option.key: held[option.key]})}"
+        write_text(folder / FILE, WORDS + "\n".join(one(rule.option) for rule in RULES))
+
+
+WORDS = """\
+# What this site will not do, whoever asks. It is the site owner's to change; docs/deploy.md says
+# what each rule is for. Read whenever a study is proposed or opened.
+
+"""

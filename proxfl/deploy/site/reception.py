@@ -1,0 +1,155 @@
+"""Where a site's messages come in: those of the federation, and those of each of its studies.
+
+On the federation's own channel the server asks who is there and proposes studies. A site reads the
+columns that a study names, holds them to its policy, and takes part, waits for a person, or
+declines in a sentence that the server's operator can read. What is asked about a study goes to a
+worker of its own, made from what is in the study's folder: a process that starts again goes on.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.membership import FILE, Membership
+from proxfl.deploy.protocol.study import (
+    DECLINES,
+    TAKES_PART,
+    WAITS,
+    Study,
+    read_study,
+)
+from proxfl.deploy.protocol.wire import BadMessage, Frame
+from proxfl.deploy.site import worker
+from proxfl.deploy.site.audit import STUDY
+from proxfl.deploy.site.evaluation import EvaluationSite
+from proxfl.deploy.site.following import FollowingSite
+from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.policy import Objection, Proposal
+from proxfl.deploy.site.site import Site
+from proxfl.deploy.site.worker import Worker
+from proxfl.errors import InputError
+from proxfl.tables import Table
+
+log = logging.getLogger("proxfl.deploy")
+
+KINDS = {"train": Site, "evaluate": EvaluationSite}  # what takes part, by what is asked
+
+
+def kind_of(study: Study) -> Any:
+    """What takes part in a study at a site."""
+    return FollowingSite if study.masked else KINDS[study.ask]
+
+
+@dataclass
+class Reception:
+    """A site and its file; one study is open at a time, the one that was last asked about."""
+
+    membership: Membership
+    name: str
+    data: Path
+    office: Office
+    news: dict[str, str] = field(default_factory=dict)  # by study, for the people here
+    open: dict[bytes, Worker] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.tag = wire.tag(self.membership.channel)
+
+    @property
+    def folder(self) -> Path:
+        return self.office.folder
+
+    def answer(self, request: bytes) -> bytes:
+        """The reply to a message, or a refusal that says in a sentence what was wrong with it."""
+        tag = wire.brief(request).experiment
+        ours = lambda frame: self.worker(tag).receive(frame)
+        return worker.answered(self.name, request, self.receive if tag == self.tag else ours)
+
+    def receive(self, frame: Frame) -> bytes:
+        """A message of the federation's own channel."""
+        header = frame.header
+        if header.kind == wire.HELLO:
+            return worker.greeting(header, self.name)
+        if header.kind != wire.TASK or frame.settings.get("task") != "propose":
+            raise BadMessage(f"Site {self.name} is asked such things about a study only.")
+        return wire.encode(header._replace(kind=wire.ANSWER), {}, self.propose(frame.payload))
+
+    def propose(self, question: dict[str, wire.Value]) -> dict[str, wire.Value]:
+        """What the site does about a study, and why."""
+        try:
+            study = read_study(str(question.get("study")))
+        except InputError as error:
+            raise BadMessage(f"Site {self.name} cannot read the study: {error}") from None
+        decision, reason = self.decide(study)
+        return {"decision": decision, "reason": reason}
+
+    def decide(self, study: Study) -> tuple[str, str]:
+        table, found = self.judged(study)
+        final = [one for one in found if not one.waits]
+        decision = DECLINES if final else WAITS if found else TAKES_PART
+        why = next(iter(final or found), Objection(""))
+        if decision != DECLINES:
+            self.office.keep(study)
+        if table is not None and not found:
+            self.open = {
+                wire.tag(study.id): kind_of(study)(study, self.name, table, self.office).worker()
+            }
+        self.note(study, decision, why)
+        return decision, why.sentence
+
+    def note(self, study: Study, decision: str, why: Objection) -> None:
+        """Tell the audit log, the log, and the people here; nothing, where nothing has changed."""
+        decisions = self.office.audit.decisions
+        if decisions.get(study.id) == decision or self.seen(study) >= self.office.policy.studies:
+            return
+        about = {"name": study.name, "ask": study.ask, "decision": decision}
+        self.office.audit.enter(STUDY, study.id, **about, reason=why.sentence)
+        reason = "; ".join(filter(None, [why.sentence, why.detail]))
+        remedy = f" (proxfl federate approve DIR {study.name})" if decision == WAITS else ""
+        told = f"Study {study.name}: this site {decision}{': ' if reason else ''}{reason}{remedy}."
+        log.info(told)
+        self.news[study.id] = told
+
+    def seen(self, study: Study) -> int:
+        """The other studies that were decided on."""
+        return len(self.office.audit.decisions.keys() - {study.id})
+
+    def judged(self, study: Study) -> tuple[Table | None, list[Objection]]:
+        """The study's table, if it can be read, and what there is against the study."""
+        found = list(self.foreign(study))
+        if found and not found[0].waits:
+            return None, found
+        try:
+            table = kind_of(study).read(study, self.data)
+        except InputError as error:
+            told = Objection("its file cannot be read for the study; its log says why", str(error))
+            return None, [told]
+        proposal = Proposal(study, table, self.office.asked(study.id), self.seen(study))
+        found += self.office.policy.objections(proposal)
+        if self.office.approved(study.id):
+            found = [one for one in found if not one.waits]
+        return table, found
+
+    def foreign(self, study: Study) -> Iterator[Objection]:
+        """What is against a study before the site looks at its own file."""
+        mine = self.membership
+        if study.federation != mine.name or self.name not in study.sites:
+            yield Objection(f"the study is of {study.federation}, between other sites")
+        elif not set(study.sites) <= set(mine.sites):
+            other = sorted(set(study.sites) - set(mine.sites))[0]
+            sentence = f"its copy of {FILE} does not name the site {other}"
+            yield Objection(sentence, waits=True)
+
+    def worker(self, tag: bytes) -> Worker:
+        """What answers for a study that the site takes part in."""
+        if tag not in self.open:
+            known = (study for study in self.office.studies() if wire.tag(study.id) == tag)
+            study = next(known, None)
+            if study is None:
+                raise BadMessage(f"Site {self.name} takes part in no such study; propose it.")
+            decision, reason = self.decide(study)
+            if tag not in self.open:
+                raise BadMessage(f"Site {self.name} {decision}: {reason}.")
+        return self.open[tag]
