@@ -12,8 +12,13 @@ from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
 from proxfl.engine.measure import Nonzeros, ObjectiveValue, Observer, optimality
 from proxfl.engine.simulate import simulate
+from proxfl.engine.sweep import sweep
+from proxfl.points import as_point, dtype
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
+from proxfl.research.styles import style
+
+FLOOR = 1e-16  # of curves: rounding leaves nothing to see below
 
 
 def usual(problem: Problem, shards: Shard, step: float) -> dict[str, Observer]:
@@ -38,21 +43,36 @@ def run(
     return pd.DataFrame(result.history).drop(columns=["bytes_up", "bytes_down"])
 
 
-def trace(
+def traces(
     labels: Mapping[str, Any],
-    algorithm: Algorithm,
-    problem: Problem,
-    shards: Shard,
+    algorithms: Sequence[Algorithm],
+    problems: Sequence[Problem],
+    shards: Sequence[Shard],
+    steps: Sequence[float],
+    seeds: Sequence[int],
     rounds: int,
-    step: float,
-    seed: int = 0,
-    more: Mapping[str, Observer] | None = None,
+    rows: int = 100,
+    more: Sequence[Mapping[str, Observer]] | None = None,
 ) -> Frame:
-    """A hundred rows of (labels, round, optimality, objective, nonzeros, and what `more` sees)."""
-    with precision(np.float64):
-        observe = usual(problem, shards, step) | dict(more or {})
-    frame = run(algorithm, problem, shards, observe, rounds=rounds, every=rounds // 100, seed=seed)
-    return pd.DataFrame({**labels, **frame.drop(columns="seconds")})
+    """One run per draw, all in one program: `rows` rows of (labels, seed, round, observations).
+
+    What a draw that diverged would have shown after that is infinite.
+    """
+    with precision(dtype(as_point(problems[0].x0))):
+        problems = [problem.normalised() for problem in problems]
+        each = zip(problems, shards, steps, strict=True)
+        observe = [usual(*draw) for draw in each]
+        observe = [a | dict(b) for a, b in zip(observe, more or [{}] * len(observe), strict=True)]
+    every = max(1, rounds // rows)
+    options: Any = dict(rounds=rounds, every=every, observe=observe, progress=False)
+    seen = sweep(algorithms, problems, shards, seeds=list(seeds), **options)
+    frames = []
+    for k, seed in enumerate(seeds):
+        columns = {name: column[k] for name, column in seen.history.items()}
+        at = np.minimum(np.arange(len(columns["optimality"])) * every, rounds)
+        frames.append(pd.DataFrame({**labels, "seed": seed, "round": at, **columns}))
+    table = pd.concat(frames)
+    return table.fillna({name: np.inf for name in seen.history})
 
 
 def where(frame: Frame, **labels: Any) -> Frame:
@@ -68,45 +88,41 @@ def final(frame: Frame, column: str = "optimality") -> Frame:
 
 
 def first_round(frame: Frame, there: Frame) -> Frame:
-    """Each seed's first round whose row is `there`; NaN where none is."""
+    """Each seed's first round whose row is `there`; infinite where none is."""
     first = frame[there].groupby("seed")["round"].min()
-    return first.reindex(sorted(frame["seed"].unique()))
+    return first.reindex(sorted(frame["seed"].unique())).fillna(np.inf).astype(float)
 
 
 def rounds_to(frame: Frame, level: float) -> Frame:
-    """Each seed's first round of at most this optimality; NaN where it never got there."""
+    """Each seed's first round of at most this optimality; infinite where it never got there."""
     return first_round(frame, frame["optimality"] <= level)
 
 
-def spread(values: Frame, digits: str = ".1e") -> str:
-    """The median over seeds, with the range."""
-    if values.isna().all():
-        return "never"
-    low, middle, high = values.min(), values.median(), values.max()
-    return f"{middle:{digits}} ({low:{digits}} to {high:{digits}})"
-
-
-def main_variants(frame: Frame, panel: list[str], end: Callable[[Frame], Frame]) -> Frame:
-    """The rows a figure shows: the plain variants, and the best of Fast-FedDA in each panel."""
-    keep = [frame[frame.variant == ""]]
-    for _, part in where(frame, method="Fast-FedDA").groupby(panel):
-        ends = {variant: end(rows).median() for variant, rows in part.groupby("variant")}
-        keep.append(where(part, variant=min(ends, key=lambda variant: ends[variant])))
-    return pd.concat(keep)
+def best_variant(frame: Frame, end: Callable[[Frame], Frame] = final) -> Frame:
+    """Of the variants of one method, the one whose median end is lowest."""
+    ends = {variant: end(rows).median() for variant, rows in frame.groupby("variant")}
+    return where(frame, variant=min(ends, key=lambda variant: ends[variant]))
 
 
 def curves(
     axes: Axes,
     frame: Frame,
-    column: str,
     names: Sequence[str],
     title: str,
     measure: str = "optimality",
     y: str = "optimality",
-    legend: bool = True,
+    column: str = "method",
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """A measure against rounds, one line and band for each name in a column."""
+    """A measure against rounds: for each name the median over draws, with deciles as a band."""
     for i, name in enumerate(names):
         rows = where(frame, **{column: name})
-        plots.median_and_band(axes, rows, "round", measure, name, i, floor=1e-16)
-    plots.label(axes, title, "communication round", y, legend=legend)
+        look = styles[name] if styles else style(name)
+        plots.median_and_band(axes, rows, "round", measure, symbols(name), look, i, floor=FLOOR)
+    plots.label(axes, title, "communication round", y, legend=False)
+    axes.locator_params(axis="x", nbins=5)
+
+
+def symbols(name: str) -> str:
+    """A name as a figure shows it."""
+    return name.replace("theta", r"$\vartheta$").replace("z_hat", r"$\hat{z}$")

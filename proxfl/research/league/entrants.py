@@ -1,7 +1,11 @@
 """Who takes part, and the grid each is tuned on.
 
 Steps are in units of 1/L of the mean loss, so that a tuned value carries over to another draw.
-Every grid has the same number of points.
+First grids have about the same number of points; tuning extends them where the best is at an edge.
+
+Methods that are others under another name enter once: FedADMM and FedSplit are FedDR at alpha = 1
+and 2, FedExProx with a constant extrapolation is FedProx with eta_g > 1, MimeLite without momentum
+is FedAvg, and noiseless DP-SPIDER is proximal gradient.
 """
 
 import itertools
@@ -11,25 +15,46 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from proxfl import algorithms
+from proxfl.algorithms import AcceleratedPartial, Compressed, DecoupledPartial
 from proxfl.core import Algorithm
+from proxfl.train.drivers.newton import Newton
 
-Axis = tuple[str, tuple[float, ...]]
 BUDGET = 24
 
+
+class Axis(NamedTuple):
+    """Values of a parameter, each the same multiple of the last, or a few fixed `choices`."""
+
+    name: str
+    values: tuple[float, ...]
+    choices: bool = False
+
+
 # eta_round L from a cautious step to one beyond what a gradient method bears.
-LONG: Axis = ("eta_round L", tuple(np.geomspace(0.025, 3.2, 8)))
-FINE: Axis = ("eta_round L", tuple(np.geomspace(0.025, 3.2, BUDGET)))
-SERVER: Axis = ("eta_g", (1.0, 4.0, 16.0))
-GAMMA: Axis = ("gamma L", tuple(np.geomspace(0.05, 50.0, 8)))
-INNER: Axis = ("eta L_max", (0.3, 0.6, 1.2))
+LONG = Axis("eta_round L", tuple(np.geomspace(0.2, 25.6, 8)))
+FINE = Axis("eta_round L", tuple(np.geomspace(0.025, 3.2, BUDGET)))
+SERVER = Axis("eta_g", (1.0, 4.0, 16.0))
+GAMMA = Axis("gamma L", (0.1, 1.0, 10.0, 100.0))
+INNER = Axis("eta L_max", (0.5, 1.0))
+RELAXED = Axis("alpha", (1.0, 1.5, 2.0), choices=True)
 
 
 def mesh(axes: Iterable[Axis]) -> list[dict[str, float]]:
     """All points of the grid with these axes."""
-    names, values = zip(*axes, strict=True)
+    names, values = zip(*((axis[0], axis[1]) for axis in axes), strict=True)
     return [
         dict(zip(names, map(float, point), strict=True)) for point in itertools.product(*values)
     ]
+
+
+class Unit(NamedTuple):
+    """What an entrant's steps are measured by, and what the league asks of it."""
+
+    L: float  # of the mean loss
+    L_max: float  # of the most curved client
+    tau: int
+    d: int
+    partial: bool = False  # whether clients sit rounds out
 
 
 class Entrant(NamedTuple):
@@ -37,87 +62,146 @@ class Entrant(NamedTuple):
 
     name: str
     grid: tuple[Axis, ...]
-    make: Callable[..., Algorithm]  # (point, L, L_max, tau) -> algorithm
+    make: Callable[[dict[str, float], Unit], Algorithm]
+    uses_g: bool = True
 
-    def at_edge(self, point: dict[str, float]) -> list[str]:
-        """The parameters whose tuned value is the first or last of its axis."""
-        return [name for name, axis in self.grid if point[name] in (axis[0], axis[-1])]
+
+class Driven(NamedTuple):
+    """A method that decides for itself when to talk and how far to go; see `driven.py`."""
+
+    name: str
+    driver: Callable[..., Any]
 
 
 def one_step(name: str, method: Any, *options: Any) -> Entrant:
     """Methods of one step, eta_round."""
-    return Entrant(name, (FINE,), lambda p, L, M, tau: method(p["eta_round L"] / L, *options))
+    return Entrant(name, (FINE,), lambda p, u: method(p["eta_round L"] / u.L, *options))
 
 
-def stepped(name: str, method: Any, **options: Any) -> Entrant:
-    """Methods with eta, eta_g and tau: the grid gives their product and eta_g."""
+def steps_of(p: dict[str, float], u: Unit, tau: int | None = None) -> tuple[float, float, int]:
+    """eta, eta_g and tau: the grid gives their product and eta_g."""
+    local = tau or u.tau
+    return p["eta_round L"] / (u.L * p["eta_g"] * local), p["eta_g"], local
 
-    def make(p, L, M, tau):
-        eta = p["eta_round L"] / (L * p["eta_g"] * tau)
-        return method(eta, p["eta_g"], tau, **options)
+
+def stepped(name: str, method: Any, uses_g: bool = True, **options: Any) -> Entrant:
+    """Methods with eta, eta_g and tau."""
+    make = lambda p, u: method(*steps_of(p, u), **options)
+    return Entrant(name, (LONG, SERVER), make, uses_g)
+
+
+def ours(name: str, wrap: Callable[[Any], Any] = lambda a: a, partial: Any = None) -> Entrant:
+    """Algorithm 1, wrapped; where clients sit out, in its form with server memory."""
+
+    def make(p, u):
+        if u.partial:
+            return (partial or wrap)(DecoupledPartial(*steps_of(p, u)))
+        return wrap(algorithms.Decoupled(*steps_of(p, u)))
 
     return Entrant(name, (LONG, SERVER), make)
 
 
-def split(name: str, method: Any, **options: Any) -> Entrant:
-    """Methods that solve a local problem of curvature L_i + 1/gamma by tau gradient steps."""
+def gradient(name: str, how: str) -> Entrant:
+    """Algorithm 1 at tau = 1 is proximal gradient; accelerated, with either kind of mixing."""
 
-    def make(p, L, M, tau):
-        gamma = p["gamma L"] / L
-        return method(gamma, p["eta L_max"] / (M + 1 / gamma), tau, **options)
-
-    return Entrant(name, (GAMMA, INNER), make)
-
-
-def accelerated(name: str, how: str, steps: int | None = None) -> Entrant:
-    def make(p, L, M, tau):
-        local = steps or tau
-        eta = p["eta_round L"] / (L * 4.0 * local)
-        return algorithms.Accelerated(algorithms.Decoupled(eta, 4.0, local), 10, how)
+    def make(p, u):
+        step = p["eta_round L"] / u.L
+        return algorithms.Accelerated(algorithms.Decoupled(step, 1.0, 1), 10, how)
 
     return Entrant(name, (FINE,), make)
 
 
+def split(name: str, wrap: Callable[[Any, Unit], Any] = lambda a, u: a) -> Entrant:
+    """FedDR solves a local problem of curvature L_i + 1/gamma by tau gradient steps."""
+
+    def make(p, u):
+        gamma = p["gamma L"] / u.L
+        inner = p["eta L_max"] / (u.L_max + 1 / gamma)
+        return wrap(algorithms.FedDR(gamma, inner, u.tau, p["alpha"]), u)
+
+    return Entrant(name, (GAMMA, INNER, RELAXED), make)
+
+
+def skipping(name: str, wrap: Callable[[Any], Any] = lambda a: a, steps: str = "fixed") -> Entrant:
+    grid = (Axis("eta L_max", tuple(np.geomspace(0.01, 4.0, BUDGET))),)
+    make = lambda p, u: wrap(algorithms.ProxSkip(p["eta L_max"] / u.L_max, u.tau, steps))
+    return Entrant(name, grid, make)
+
+
+def few(u: Unit) -> Any:
+    return algorithms.TopK(max(1, u.d // 4))
+
+
+def anderson(inner: Any) -> Any:
+    return AcceleratedPartial(inner, 10, "anderson")
+
+
+MIME: Any = {"client_prox": "every step"}
 FIELD = (
-    stepped("Algorithm 1", algorithms.Decoupled),
-    accelerated("Algorithm 1, Anderson", "anderson"),
-    accelerated("Algorithm 1, Anderson, tau = 1", "anderson", 1),
-    accelerated("Algorithm 1, Nesterov", "nesterov"),
-    stepped(
-        "Algorithm 1, top 5",
-        lambda *steps: algorithms.Compressed(algorithms.Decoupled(*steps), algorithms.TopK(5)),
+    ours("Algorithm 1"),
+    ours("Algorithm 1, Anderson", lambda a: algorithms.Accelerated(a, 10, "anderson"), anderson),
+    ours(
+        "Algorithm 1, Nesterov",
+        lambda a: algorithms.Accelerated(a, 10, "nesterov"),
+        lambda a: AcceleratedPartial(a, 10, "nesterov"),
+    ),
+    Entrant(
+        "Algorithm 1, top d/4 (EF21)",
+        (LONG, SERVER),
+        lambda p, u: Compressed(DecoupledPartial(*steps_of(p, u)), few(u)),
+    ),
+    Entrant(
+        "Algorithm 1, 4 bits (EF21)",
+        (LONG, SERVER),
+        lambda p, u: Compressed(DecoupledPartial(*steps_of(p, u)), algorithms.Quantised(4)),
     ),
     one_step("proximal gradient", algorithms.ProximalGradient),
+    gradient("accelerated proximal gradient, Anderson", "anderson"),
+    gradient("accelerated proximal gradient, Nesterov", "nesterov"),
     one_step("adaptive proximal gradient", algorithms.Adaptive),
+    skipping("ProxSkip"),
+    skipping("ProxSkip, random steps", steps="geometric"),
+    skipping("ProxSkip, Anderson", anderson),
+    split("FedDR (FedADMM, FedSplit)"),
+    split("FedDR, top d/4 (EF21)", lambda a, u: Compressed(a, few(u))),
+    stepped("Mime + local prox", algorithms.Mime, **MIME),
     Entrant(
-        "ProxSkip",
-        (("eta L_max", tuple(np.geomspace(0.01, 4.0, BUDGET))),),
-        lambda p, L, M, tau: algorithms.ProxSkip(p["eta L_max"] / M, tau),
+        "Mime + local prox, Anderson",
+        (LONG, SERVER),
+        lambda p, u: anderson(algorithms.Mime(*steps_of(p, u), **MIME)),
     ),
-    split("FedDR", algorithms.FedDR, alpha=1.5),
-    split("FedADMM", algorithms.FedADMM),
-    split("FedSplit", algorithms.FedSplit),
-    stepped("Mime + local prox", algorithms.Mime, client_prox="every step"),
     stepped("FedDA", algorithms.FedDA),
     stepped("FedMid", algorithms.FedMid),
     Entrant(
-        "Fast-FedDA",
-        (("mu / L", (1e-3, 1e-2, 1e-1)), ("gamma / L", tuple(np.geomspace(0.3, 30, 8)))),
-        lambda p, L, M, tau: algorithms.FastFedDA(p["mu / L"] * L, p["gamma / L"] * L, tau, "no"),
+        "Fast-FedDA, corrected",
+        (
+            Axis("mu / L", (1e-3, 1e-2, 1e-1)),
+            Axis("gamma / L", tuple(np.geomspace(0.1, 12.8, 8))),
+        ),
+        lambda p, u: algorithms.FastFedDA(p["mu / L"] * u.L, p["gamma / L"] * u.L, u.tau, "no"),
     ),
-    split("FedMSPP", algorithms.FedMSPP),
-    one_step("DP-SPIDER without noise", algorithms.DPSpider, 1e6, 1e6, 0.0),
-    stepped("coupled (naive)", algorithms.Coupled),
-    stepped("FedAvg", algorithms.FedAvg),
     Entrant(
-        "FedProx",
-        (LONG, ("mu / L", (0.01, 0.1, 1.0))),
-        lambda p, L, M, tau: algorithms.FedProx(
-            p["eta_round L"] / (L * tau), 1.0, tau, p["mu / L"] * L
+        "FedMSPP",
+        (Axis("gamma L", tuple(np.geomspace(1e-3, 10, 12))), INNER),
+        lambda p, u: algorithms.FedMSPP(
+            p["gamma L"] / u.L, p["eta L_max"] / (u.L_max + u.L / p["gamma L"]), u.tau
         ),
     ),
-    stepped("Scaffold", algorithms.Scaffold),
-    stepped("MimeLite", algorithms.MimeLite),
-    split("FedPD", algorithms.FedPD),
+    # Without g: these enter only where there is none.
+    stepped("FedAvg", algorithms.FedAvg, uses_g=False),
+    Entrant(
+        "FedProx (FedExProx)",
+        (LONG, SERVER, Axis("mu / L", (0.1, 1.0))),
+        lambda p, u: algorithms.FedProx(*steps_of(p, u), p["mu / L"] * u.L),
+        uses_g=False,
+    ),
+    stepped("Scaffold", algorithms.Scaffold, uses_g=False),
+    Entrant(
+        "MimeLite, momentum 0.9",
+        (LONG, SERVER),
+        lambda p, u: algorithms.MimeLite(*steps_of(p, u), 0.9),
+        uses_g=False,
+    ),
 )
-ENTRANTS = {entrant.name: entrant for entrant in FIELD}
+DRIVEN = (Driven("proximal Newton", Newton),)
+ENTRANTS: dict[str, Entrant | Driven] = {entrant.name: entrant for entrant in (*FIELD, *DRIVEN)}

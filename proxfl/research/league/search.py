@@ -18,8 +18,8 @@ from proxfl.engine.sweep import sweep
 from proxfl.precision import precision
 from proxfl.problem import Problem
 from proxfl.prox import L1
-from proxfl.research.league.entrants import mesh
-from proxfl.research.league.standings import draw_of
+from proxfl.research.league.draws import draw_of
+from proxfl.research.league.entrants import Axis, mesh
 from proxfl.research.runs import where
 from proxfl.research.shipped import Shipped
 
@@ -29,7 +29,7 @@ Span = tuple[float, float, int]
 def points(spans: Mapping[str, Span], random: int | None) -> list[dict[str, float]]:
     """A logarithmic grid of (low, high, count) for each name, or so many points drawn in it."""
     if random is None:
-        return mesh((name, tuple(np.geomspace(*span))) for name, span in spans.items())
+        return mesh(Axis(name, tuple(np.geomspace(*span))) for name, span in spans.items())
     rng = np.random.default_rng(0)
     logs = [rng.uniform(np.log(low), np.log(high), random) for low, high, _ in spans.values()]
     return [dict(zip(spans, point, strict=True)) for point in np.exp(logs).T.tolist()]

@@ -1,6 +1,7 @@
-"""The league table as a figure, a file and a section of a report."""
+"""The league tables as figures, files and a report."""
 
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,53 +12,85 @@ from matplotlib.figure import Figure
 from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
 from proxfl.report.page import Page
-from proxfl.research.league.standings import Entry, summary
-from proxfl.storage.files import whole, write_text
+from proxfl.research.league.standings import LEVELS
+from proxfl.research.styles import style
+from proxfl.storage.files import remove_folder, whole, write_text
 
 ABOUT = "settings.json"
-# What fits a terminal, and what a page.
-NARROW = ("verdict", "final optimality", "rounds to 1e-06", "kB up to 1e-06", "vectors up")
-SHORT = (*NARROW, "vectors down", "gradients", "proxes", "ms per round", "nonzeros")
+LEVEL = f"{LEVELS[1]:.0e}"
+ORDER = {"exact": 0, "slow": 1, "stalled": 2, "diverged": 3}
+# What fits a terminal, a page of documentation, and a page of its own.
+NARROW = ("method", "verdict", "optimality", f"exchanges to {LEVEL}", "kB up", "kB down")
+PAGE = (*NARROW, "gradients", "exchanges to 1e-09", "edge")
+WIDE = (*NARROW, "gradients", "exchanges to 1e-03", "exchanges to 1e-09", "edge", "tuned")
 
 
-def ranked(entries: Sequence[Entry]) -> Frame:
-    """Exact methods first, by the rounds they need; then the others by where they end."""
-    frame: Frame = pd.DataFrame([summary(entry) for entry in entries])
-    order = {"exact": 0, "slow": 1, "biased": 2, "diverged": 3}
-    keys = frame.assign(place=frame["verdict"].map(order))
-    by = ["place", "rounds to 1e-06", "final optimality"]
+def ranked(rows: Sequence[dict[str, Any]]) -> Frame:
+    """Exact methods first, by the exchanges they need; then the others by where they end."""
+    frame: Frame = pd.DataFrame(rows)
+    keys = frame.assign(place=frame["verdict"].map(ORDER))
+    by = ["place", f"exchanges to {LEVEL}", "final optimality"]
     return keys.sort_values(by).drop(columns="place").reset_index(drop=True)
 
 
-def runs(entries: Sequence[Entry]) -> Frame:
-    """Every tuned run: method, seed, round and what was seen, of which every fourth is kept."""
-    kept = [entry.frame.groupby("seed").nth(slice(None, None, 4)) for entry in entries]
-    named = zip(kept, entries, strict=True)
-    return pd.concat([frame.assign(method=entry.entrant.name) for frame, entry in named])
+def printed(table: Frame) -> Frame:
+    """The table in words: medians over draws with their 95 % interval."""
+
+    def spread(row: Any, of: str, low: str, high: str, digits: str) -> str:
+        middle, ends = row[of], (row[low], row[high])
+        if middle == float("inf"):
+            return "-"
+        same = ends[0] == middle == ends[1]
+        between = "" if same else f" ({ends[0]:{digits}} to {ends[1]:{digits}})"
+        return f"{middle:{digits}}" + between.replace("inf", "never")
+
+    def row(line: Any) -> dict[str, str]:
+        thousand = lambda name: line[name] / 1e3
+        number = lambda value: "-" if value == float("inf") else f"{value:.3g}"
+        told = {"method": line["method"], "verdict": line["verdict"]}
+        told["optimality"] = spread(line, "final optimality", "final low", "final high", ".1e")
+        for level in (f"{level:.0e}" for level in LEVELS):
+            ends = f"low to {level}", f"high to {level}"
+            told[f"exchanges to {level}"] = spread(line, f"exchanges to {level}", *ends, ".0f")
+        told["kB up"] = number(thousand(f"bytes up to {LEVEL}"))
+        told["kB down"] = number(thousand(f"bytes down to {LEVEL}"))
+        told["gradients"] = number(line[f"gradients to {LEVEL}"])
+        return told | {"edge": line["at grid edge"], "tuned": line["tuned"]}
+
+    return pd.DataFrame([row(line) for _, line in table.iterrows()])
 
 
 def draw(table: Frame, seen: Frame, title: str) -> Figure:
-    """Optimality against rounds, medians over draws."""
-    figure, (ax,) = plots.panels(1, width=8.0, height=4.6)
-    styles = ("-", "--", ":")
+    """Optimality against exchanges, medians over draws."""
+    figure, (ax,) = plots.panels(1, width=8.4, height=4.8)
     for i, name in enumerate(table["method"]):
         part = seen[seen["method"] == name]
-        median = part.pivot_table(index="round", columns="seed", values="optimality")
-        line = median.median(axis=1).clip(lower=1e-16)
-        colour, style = plots.COLOURS[i % 8], styles[i // 8 % 3]
-        ax.plot(line.index, line, color=colour, linestyle=style, label=name)
-    plots.label(ax, title, "communication round", "optimality", legend=False)
+        line = part["median"].clip(lower=1e-16)
+        every = (i % 4, max(4, len(part) // 6))
+        label = f"{i + 1}. {name}"
+        ax.plot(
+            part["exchange"], line, label=label, markevery=every, markersize=4, lw=1, **style(name)
+        )
+    plots.label(ax, title, "exchanges", "optimality", log="xy", legend=False)
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7)
     ax.set_ylim(1e-16, 10)
     return figure
 
 
-def save(entries: Sequence[Entry], name: str, out: Path, about: dict[str, Any]) -> None:
-    """One problem's data; what they are of comes last, so that where it is, all is."""
-    for kind, frame in (("runs", runs(entries)), ("table", ranked(entries))):
+def parts(name: str, out: Path, about: dict[str, Any]) -> Path:
+    """Where a league of these settings keeps its entrants until it is complete."""
+    return out / name / f"parts-{zlib.crc32(json.dumps(about).encode()):08x}"
+
+
+def save(shown: Sequence[dict[str, Any]], name: str, out: Path, about: dict[str, Any]) -> None:
+    """One league's data; what they are of comes last, so that where it is, all is."""
+    curves = pd.concat([pd.DataFrame(one["curve"]) for one in shown])
+    table = ranked([one["row"] for one in shown])
+    for kind, frame in (("curves", curves), ("table", table)):
         with whole(out / name / f"{kind}.csv") as file:
             frame.to_csv(file, index=False, float_format="%.4g")
     write_text(out / name / ABOUT, json.dumps(about, indent=2) + "\n")
+    remove_folder(parts(name, out, about))
 
 
 def is_saved(name: str, out: Path, about: dict[str, Any]) -> bool:
@@ -71,37 +104,65 @@ def is_saved(name: str, out: Path, about: dict[str, Any]) -> bool:
 
 
 def read(name: str, out: Path, kind: str = "table") -> Frame:
-    return pd.read_csv(out / name / f"{kind}.csv", keep_default_na=False, na_values=["", "nan"])
+    path = out / name / f"{kind}.csv"
+    words: Any = {"at grid edge": str}
+    return pd.read_csv(path, keep_default_na=False, na_values={}, dtype=words)
 
 
 def markdown(table: Frame) -> list[str]:
-    cell = lambda value: f"{value:.4g}" if isinstance(value, float) else str(value)
     rows = [list(table), ["---"] * len(list(table)), *table.values.tolist()]
-    return ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
+    return ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+
+
+def first(table: Frame) -> str:
+    """Who needs fewest exchanges, fewest bytes and fewest gradients to the middle level."""
+    told = []
+    for words, column in (
+        ("exchanges", f"exchanges to {LEVEL}"),
+        ("bytes up", f"bytes up to {LEVEL}"),
+        ("gradients", f"gradients to {LEVEL}"),
+    ):
+        least = table[column].min()
+        if least == float("inf"):
+            return "nobody gets to 1e-6; lowest at the end: " + str(
+                table.sort_values("final optimality")["method"].iloc[0]
+            )
+        told.append(f"{words}: " + ", ".join(table[table[column] <= 1.02 * least]["method"]))
+    return "; ".join(told)
 
 
 def write(names: Sequence[str], out: Path, command: str) -> Path:
-    """A figure per problem, and one report over all of them, from what is on disk."""
-    page = Page("League table", f"Made by: {command}")
-    short = [f"Made by `{command}`."]
-    for name in names:
-        table = read(name, out)
-        figure = draw(table, read(name, out, "runs"), name)
+    """A figure per league, and one report over all of them, from what is on disk."""
+    page = Page("League tables", f"Made by: {command}")
+    tables = {name: read(name, out) for name in names}
+    short = [f"Made by `{command}`.", "", "### Who is first where", ""]
+    overall = pd.DataFrame([[name, first(table)] for name, table in tables.items()])
+    overall.columns = ["league", "fewest to 1e-6"]
+    short += markdown(overall)
+    page.section("Who is first where")
+    page.table(list(overall), overall.values.tolist())
+    for name, table in tables.items():
+        figure = draw(table, read(name, out, "curves"), name)
         plots.save_figures({"league": figure}, out / name)
         page.section(name)
-        page.figure(figure, "Median over draws; each method at its tuned steps.")
-        columns = ["method", *SHORT, "tuned", "at grid edge"]
-        page.table(columns, table[columns].fillna("").values.tolist())
-        short += ["", f"### {name}", "", *markdown(table[["method", *NARROW]])]
+        page.figure(figure, "Medians over draws; each method at its tuned steps.")
+        told = printed(table)
+        page.table(list(WIDE), told[list(WIDE)].values.tolist())
+        short += ["", f"### {name}", "", *markdown(told[list(PAGE)])]
     write_text(out / "tables.md", "\n".join(short) + "\n")
     page.section("How to read it")
-    page.text(
-        "Every method was tuned on draw 0, over a grid of the same size, and run on the other "
-        "draws. Optimality is the norm of the proximal gradient with step 1/L relative to the "
-        "start. exact: below 1e-9; slow: still falling at the end; biased: stalled above. A tuned "
-        "value at the edge of its grid is named: the method might do better beyond it. Methods "
-        "without a prox (FedAvg, FedProx, Scaffold, MimeLite, FedPD) solve the problem without g."
-    )
+    page.text(HOW)
     page.section("How to reproduce")
     page.code(command)
     return page.write(out / "report.html")
+
+
+HOW = (
+    "Every method with steps was tuned on three draws of its own, from grids of about the same "
+    "size that were extended where the best point was at an edge; a parameter whose best value is "
+    "still at an edge is named. Proximal Newton has nothing to tune; each column of a Hessian "
+    "counts as a gradient. Optimality is the norm of the proximal gradient with step 1/L relative "
+    "to the start, root mean square over the last tenth of the run. exact: below 1e-9; slow: still "
+    "falling; stalled: not. Exchanges, bytes of one client each way and gradients of one client "
+    "are counted to an optimality of 1e-6. Numbers are medians over draws with their 95 % interval."
+)

@@ -1,144 +1,185 @@
-"""Tune every entrant on the same budget, then run it over draws."""
+"""Play a league: tune every entrant on draws of its own, then run it on others."""
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from proxfl.drawing.plots import Frame
 from proxfl.engine.compiled import forget_if_many
-from proxfl.engine.smoothness import curvature_bound, mean_curvature_bound
 from proxfl.engine.sweep import sweep
+from proxfl.points import as_point, dtype
 from proxfl.precision import precision
-from proxfl.problem import Problem, Shard
-from proxfl.research.league.entrants import Entrant, mesh
-from proxfl.research.league.work import Work, work
-from proxfl.research.runs import rounds_to, run, usual
+from proxfl.research.league.draws import Draw, draw_of
+from proxfl.research.league.driven import driven, may_drive
+from proxfl.research.league.entrants import Driven, Entrant
+from proxfl.research.league.tuning import tune
+from proxfl.research.league.work import work
 from proxfl.research.shipped import Shipped
+from proxfl.research.statistics import median_interval
+from proxfl.storage.files import write_text
 
-LEVELS = (1e-3, 1e-6, 1e-10)
+LEVELS = (1e-3, 1e-6, 1e-9)
 EXACT = 1e-9  # optimality that only a method without bias reaches
-
-
-class Draw(NamedTuple):
-    """A problem with the smoothness its steps are measured by."""
-
-    problem: Problem
-    shards: Shard
-    L: float
-    L_max: float
-    observe: dict[str, Any]
-
-
-def draw_of(shipped: Shipped) -> Draw:
-    with precision(np.float64):
-        problem = jax.tree.map(jnp.asarray, shipped.problem)
-        key = jax.random.key(0)
-        L = float(mean_curvature_bound(problem, shipped.shards, problem.x0, key))
-        bound = lambda shard: curvature_bound(problem, shard, problem.x0, key)
-        L_max = float(jax.lax.map(bound, shipped.shards).max())
-        return Draw(problem, shipped.shards, L, L_max, usual(problem, shipped.shards, 1 / L))
+TUNING = 3  # draws that only tuning sees
 
 
 class Entry(NamedTuple):
-    """One method's line in the table."""
+    """What an entrant did: per draw and exchange its optimality, and what it spent so far.
 
-    entrant: Entrant
-    point: dict[str, float]
-    work: Work
-    frame: Frame  # seed, round, optimality, objective, nonzeros, seconds
+    Whatever gives such a table can take part, be it a method tuned and simulated here or a driver
+    that decides for itself when to talk.
+    """
+
+    name: str
+    table: Frame  # seed, exchange, optimality, nonzeros, bytes_up, bytes_down, gradients
+    tuned: str = ""
+    edge: str = ""
 
 
 def play(
-    entrants: Sequence[Entrant],
+    entrants: Sequence[Entrant | Driven],
     problem: Callable[[int], Shipped],
+    folder: Path,
     *,
     tau: int,
     rounds: int,
     seeds: int,
     report: Callable[..., None],
-) -> list[Entry]:
-    """Tune on draw 0, then run draws 1 to `seeds` with the tuned point."""
-    draws = [draw_of(problem(seed)) for seed in range(seeds + 1)]
-    entries = []
-    for done, entrant in enumerate(entrants):
-        point = tune(entrant, draws[0], tau, rounds)
-        options = dict(rounds=rounds, every=max(1, rounds // 500))
-        made = [entrant.make(point, draw.L, draw.L_max, tau) for draw in draws]
-        frames = [
-            run(made[seed], d.problem, d.shards, d.observe, **options).assign(seed=seed)
-            for seed, d in enumerate(draws)
-            if seed > 0
-        ]
-        with precision(np.float64):
-            cost = work(made[0], draws[0].problem, draws[0].shards)
-        entries.append(Entry(entrant, point, cost, pd.concat(frames, ignore_index=True)))
-        forget_if_many()
-        report(done + 1, total=len(entrants), note=entrant.name)
-    return entries
+) -> list[dict[str, Any]]:
+    """Tune on the first draws, then run the following ones with the tuned point.
+
+    What an entrant showed is kept in the folder as soon as it is known, and not played again.
+    """
+    draws = [draw_of(problem(seed)) for seed in range(TUNING + seeds)]
+    rounds = min(rounds, draws[0].most_rounds or rounds)
+    able = [one for one in entrants if may_enter(one, draws[0], tau)]
+    shown = []
+    for done, entrant in enumerate(able):
+        path = folder / f"{done}.json"
+        if not path.exists():
+            entry = played(entrant, draws[:TUNING], draws[TUNING:], tau, rounds)
+            kept = {"row": summary(entry), "curve": curve(entry).to_dict("list")}
+            write_text(path, json.dumps(kept))
+            forget_if_many()
+        shown.append(json.loads(path.read_text()))
+        report(done + 1, total=len(able), note=entrant.name)
+    return shown
 
 
-def tune(entrant: Entrant, draw: Draw, tau: int, rounds: int) -> dict[str, float]:
-    """The grid point that is fastest to the deepest level it reaches, else ends lowest."""
-    points = mesh(entrant.grid)
-    made = [entrant.make(point, draw.L, draw.L_max, tau) for point in points]
+def played(
+    entrant: Entrant | Driven, tuning: Sequence[Draw], draws: Sequence[Draw], tau: int, rounds: int
+) -> Entry:
+    if isinstance(entrant, Driven):
+        return Entry(entrant.name, driven(entrant, draws, rounds))
+    return simulated(entrant, tuning, draws, tau, rounds)
+
+
+def may_enter(entrant: Entrant | Driven, draw: Draw, tau: int) -> bool:
+    """Whether it solves this problem, and can do without clients that sit out."""
+    if isinstance(entrant, Driven):
+        return may_drive(draw)
+    first = {axis.name: axis.values[0] for axis in entrant.grid}
+    with precision(dtype(as_point(draw.problem.x0))):
+        smooth = float(draw.problem.g.bound(draw.problem.x0)) == 0
+    absent = draw.cohort is not None and entrant.make(first, draw.unit(tau)).needs_everyone
+    return (entrant.uses_g or smooth) and not absent
+
+
+def simulated(
+    entrant: Entrant, tuning: Sequence[Draw], draws: Sequence[Draw], tau: int, rounds: int
+) -> Entry:
+    found = tune(entrant, tuning, tau, rounds)
+    made = [entrant.make(found.point, draw.unit(tau)) for draw in draws]
     seen = sweep(
         made,
-        draw.problem,
-        draw.shards,
+        [draw.problem for draw in draws],
+        [draw.shards for draw in draws],
         rounds=rounds,
-        every=max(1, rounds // 60),
-        observe={"optimality": draw.observe["optimality"]},
+        every=1,
+        observe=[draw.observe for draw in draws],
+        seeds=list(range(len(draws))),
+        cohort=draws[0].cohort,
         progress=False,
     )
-    curves = np.nan_to_num(seen.history["optimality"], nan=np.inf)
-    return points[min(range(len(points)), key=lambda k: rank(curves[k]))]
+    with precision(dtype(as_point(draws[0].problem.x0))):
+        cost = work(made[0], draws[0].problem, draws[0].shards)
+    told = ", ".join(f"{name} = {value:.3g}" for name, value in found.point.items())
+    return Entry(entrant.name, spent(seen.history, cost), told, ", ".join(found.edge))
 
 
-def rank(curve: np.ndarray) -> tuple[int, float]:
-    """Deeper levels first, then how soon the deepest was reached, then the last value."""
-    for depth, level in enumerate(reversed((1e-2, *LEVELS))):
-        reached = np.flatnonzero(curve <= level)
-        if reached.size and curve[-1] <= 10 * level:
-            return depth, float(reached[0])
-    return len(LEVELS) + 1, float(curve[-1])
+def spent(history: dict[str, Any], cost: Any) -> Frame:
+    """A row per draw and round, with what a client had spent by then."""
+    frames = []
+    for seed, (residual, nonzeros) in enumerate(
+        zip(history["optimality"], history["nonzeros"], strict=True)
+    ):
+        rounds = np.arange(len(residual))
+        frames.append(
+            pd.DataFrame(
+                {
+                    "seed": seed,
+                    "exchange": rounds * cost.exchanges,
+                    "optimality": np.nan_to_num(residual, nan=np.inf, posinf=np.inf),
+                    "nonzeros": nonzeros,
+                    "bytes_up": rounds * cost.bytes_up,
+                    "bytes_down": rounds * cost.bytes_down,
+                    "gradients": rounds * cost.gradients,
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+COSTS = {"exchanges": "exchange", "bytes up": "bytes_up", "bytes down": "bytes_down"}
+COSTS |= {"gradients": "gradients"}
 
 
 def summary(entry: Entry) -> dict[str, Any]:
-    """The line as it is printed: medians over draws."""
-    frame = entry.frame.sort_values("round")
-    last = frame.groupby("seed").last()
-    row: dict[str, Any] = {
-        "method": entry.entrant.name,
-        "verdict": judge(frame),
-        "final optimality": float(last["optimality"].median()),
-    }
+    """The line as it is printed: medians over draws, with intervals where they rank."""
+    table = entry.table
+    last = table.groupby("seed").last()
+    row: dict[str, Any] = {"method": entry.name, "verdict": judge(table)}
+    end = plateau(table)
+    row["final optimality"], row["final low"], row["final high"] = median_interval(end)
     for level in LEVELS:
-        there = float(rounds_to(frame, level).fillna(np.inf).median())
-        row[f"rounds to {level:.0e}"] = there
-        row[f"kB up to {level:.0e}"] = there * entry.work.bytes_up / 1e3
-    return row | {
-        "vectors up": entry.work.vectors_up,
-        "vectors down": entry.work.vectors_down,
-        "gradients": entry.work.gradients,
-        "proxes": entry.work.proxes,
-        "ms per round": 1e3 * float((last["seconds"] / last["round"]).median()),
-        "nonzeros": float(last["nonzeros"].median()),
-        "tuned": ", ".join(f"{k} = {v:.3g}" for k, v in entry.point.items()),
-        "at grid edge": ", ".join(entry.entrant.at_edge(entry.point)),
-    }
+        there = table[table["optimality"] <= level].groupby("seed").first()
+        there = there.reindex(last.index).fillna(np.inf)
+        for words, column in COSTS.items():
+            middle, low, high = median_interval(there[column])
+            row[f"{words} to {level:.0e}"] = middle
+            if column == "exchange":
+                row[f"low to {level:.0e}"], row[f"high to {level:.0e}"] = low, high
+    row["nonzeros"] = float(last["nonzeros"].median())
+    return row | {"tuned": entry.tuned, "at grid edge": entry.edge}
 
 
-def judge(frame: Frame) -> str:
+def plateau(table: Frame) -> Frame:
+    """Each draw's root mean square optimality in the last tenth of its exchanges."""
+    late = table[table["exchange"] >= 0.9 * table["exchange"].max()]
+    return (late["optimality"] ** 2).groupby(late["seed"]).mean() ** 0.5
+
+
+def judge(table: Frame) -> str:
     """exact, slow (still falling), biased (stalled above the level of exactness) or diverged."""
-    table = frame.pivot_table(index="round", columns="seed", values="optimality", dropna=False)
-    end = table.iloc[-1].fillna(np.inf).median()
+    end = plateau(table).median()
     if not np.isfinite(end) or end > 2:
         return "diverged"
     if end <= EXACT:
         return "exact"
-    before = table.iloc[int(0.75 * len(table))].median()
-    return "slow" if end < 0.7 * before else "biased"
+    middle = table[table["exchange"].between(*(table["exchange"].max() * np.array([0.6, 0.7])))]
+    before = ((middle["optimality"] ** 2).groupby(middle["seed"]).mean() ** 0.5).median()
+    return "slow" if end < 0.7 * before else "stalled"
+
+
+def curve(entry: Entry, points: int = 80) -> Frame:
+    """For the figure: median and deciles over draws, at exchanges evenly spaced in logarithm."""
+    table = entry.table.pivot_table(index="exchange", columns="seed", values="optimality")
+    places = np.unique(np.geomspace(1, len(table), points).astype(int)) - 1
+    shown = table.iloc[places]
+    columns = {"low": shown.quantile(0.1, axis=1), "median": shown.median(axis=1)}
+    columns["high"] = shown.quantile(0.9, axis=1)
+    return pd.DataFrame({"method": entry.name, "exchange": shown.index} | columns)

@@ -8,16 +8,15 @@ import jax
 from proxfl.core import Algorithm, Objective, Received, Regulariser, expand
 from proxfl.engine.messages import round_bytes
 from proxfl.engine.round import one_round
-from proxfl.points import dtype, size
 from proxfl.problem import Problem, Shard
 
 
 class Work(NamedTuple):
-    gradients: int  # per client and round
+    exchanges: int  # of messages down and up, in a round
+    gradients: float  # per client and round, of a batch each where there are batches
     proxes: int  # of a client and the server
-    vectors_up: float  # in units of one model
-    vectors_down: float
-    bytes_up: int
+    bytes_up: int  # of a client, in a round
+    bytes_down: int
 
 
 class Counted:
@@ -65,5 +64,6 @@ def work(algorithm: Algorithm, problem: Problem, shards: Shard) -> Work:
     with jax.disable_jit():
         one_round(algorithm.exchanges(), g, server, state, ask)
     up, down = round_bytes(algorithm, problem, shards)
-    model = size(problem.x0) * dtype(problem.x0).itemsize
-    return Work(grad.calls + full_grad.calls, prox.calls, up / model, down / model, up)
+    batches = 1 if problem.batch is None else float(shards.size[0]) / problem.batch
+    gradients = grad.calls + batches * full_grad.calls
+    return Work(len(algorithm.exchanges()), gradients, prox.calls, up, down)

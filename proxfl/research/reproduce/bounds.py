@@ -29,10 +29,12 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
 from proxfl.research import theory
-from proxfl.research.reproduce.claims import Claim, verdict
+from proxfl.research.reproduce.claims import Claim, Finding
 from proxfl.research.runs import run, where
+from proxfl.research.styles import BOUNDS, style
 
 TAU = 5
+CAPTION = "Means over seeds, and the bounds as printed and with the noise constant redone."
 MEASURED = {"3.5": r"mean of $\|\mathcal{G}\|^2$", "3.7": r"$\Omega_{sc}$"}
 
 
@@ -68,9 +70,7 @@ def case(theorem: str, loss: Loss, sites, batch: int | None, rounds: int) -> Cas
     optimum, x = float(solved.history["objective"][-1]), jnp.asarray(solved.model)
     path = [t * x for t in (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)]
     constants = theory.estimate(problem, shards, path, optimum)
-    steps = theory.propose(constants, TAU, L)
-    algorithm = steps.theorem_37 if theorem == "3.7" else steps.theorem_35
-    assert algorithm is not None
+    algorithm = (theory.steps_37 if theorem == "3.7" else theory.steps_35)(constants, TAU)
     return Case(theorem, problem, shards, algorithm, constants, optimum, np.asarray(x), rounds)
 
 
@@ -132,60 +132,88 @@ def draw(frame: Frame) -> dict[str, Figure]:
     figure, axes = plots.panels(len(names), width=3.6)
     for ax, theorem in zip(axes, names, strict=True):
         part = where(frame, theorem=theorem).groupby("round").mean(numeric_only=True)
-        measured, printed, redone = plots.COLOURS[:3]
-        ax.plot(part["value"], color=measured, label="measured (mean)")
-        ax.plot(part["printed_bound"], "--", color=printed, label="as printed")
+        _, printed, redone = BOUNDS
+        ax.plot(part["value"], color=style("Algorithm 1")["color"], label="measured")
+        ax.plot(part["printed_bound"], label=printed, **BOUNDS[printed])
         if not np.allclose(part["printed_bound"], part["redone_bound"]):
-            ax.plot(part["redone_bound"], ":", color=redone, label="noise redone")
-        ax.margins(y=0.25)  # room for the legend between the curves
+            ax.plot(part["redone_bound"], label=redone, **BOUNDS[redone])
         what = MEASURED.get(theorem, r"$\Omega$")
-        plots.label(ax, f"Theorem {theorem}", "communication round", what)
+        plots.label(ax, f"Theorem {theorem}", "communication round", what, legend=False)
+    plots.legend_below(figure, axes)
     return {"theory": figure}
 
 
-def claims(frame: Frame) -> list[Claim]:
-    found = []
-    for theorem, part in frame.groupby("theorem", sort=False):
-        mean = part.groupby("round").mean(numeric_only=True)
-        ratio = mean["value"] / mean["printed_bound"]
-        found.append(
-            Claim(
-                f"the bound of Theorem {theorem}",
-                f"Theorem {theorem.split(',')[0]}",
-                "The measured quantity stays below its bound under the stated conditions.",
-                f"largest ratio of mean over seeds to printed bound: {ratio.max():.2g}, in the "
-                f"last round {ratio.iloc[-1]:.2g} ({part.seed.nunique()} seeds)",
-                verdict(bool((ratio <= 1 + 1e-9).all())),
-            )
-        )
-    return [*found, descent(frame), noise(frame)]
+def ratios(theorem: str):
+    """Each seed's largest ratio of measurement to bound after the first round, and the last one."""
+
+    def measure(frame: Frame) -> Frame:
+        part = where(frame, theorem=theorem)
+        part = part[part["round"] > 0].assign(ratio=lambda t: t["value"] / t["printed_bound"])
+        by_seed = part.sort_values("round").groupby("seed")["ratio"]
+        return pd.DataFrame({"largest": by_seed.max(), "last": by_seed.last()})
+
+    return measure
 
 
-def descent(frame: Frame) -> Claim:
+def bound_claim(theorem: str, quote: str, measured: str, certain: bool = False) -> Claim:
+    return Claim(
+        f"the bound of Theorem {theorem}",
+        f"Theorem {theorem.split(',')[0]}",
+        quote,
+        f"{measured} over its printed bound, after each round but the first, where both are equal",
+        "for a seed, it is at most 1 in every round: the theorem bounds the mean over seeds, and "
+        "a bound on each is one on the mean",
+        ratios(theorem),
+        lambda q: {"below": q["largest"] <= 1},
+        certain=certain,
+    )
+
+
+PL_BOUND = (
+    r"\mathbb{E} [\Omega^{R+1}]\le& \left(1-\frac{\mu \tilde{\eta}}{3}\right)^R  "
+    r"\mathbb{E}[\Omega^1] +  \frac{18\sigma^2}{\mu n\tau b} +   "
+    r"\frac{168 L^2\tilde{\eta}^2 B_g^2}{\mu \eta_g^2}."
+)
+CLAIMS = (
+    bound_claim(
+        "3.5",
+        r"\le \frac{\mathbb{E}\left[\Omega^{1}\right]}{0.3\tilde{\eta} R}  \!+\!  "
+        r"\frac{20\sigma^2}{n\tau b}\!+\!\frac{187L^2\tilde{\eta}^2 B_g^2}{\eta_g^2}.",
+        "mean of |G|^2 so far",
+    ),
+    bound_claim("3.6", PL_BOUND, "Omega"),
+    bound_claim("3.6, full gradients", PL_BOUND, "Omega", certain=True),
+    bound_claim(
+        "3.7",
+        r"+\frac{30\tilde{\eta}\sigma^2}{\mu_{sc} n \tau b}"
+        r"+\frac{21\tilde{\eta} B_g^2}{\mu_{sc}\eta_g^2 }.",
+        "Omega_sc",
+    ),
+)
+
+
+def descent(frame: Frame) -> Frame:
+    """The share of rounds in which the mean of Omega grows by no more than is allowed."""
     part = frame[frame.theorem.str.startswith(("3.5", "3.6"))]
     mean = part.groupby(["theorem", "round"]).mean(numeric_only=True).dropna(subset=["growth"])
     slack = 1e-12
-    printed = (mean["growth"] <= mean["printed_allowed"] + slack).mean()
-    redone = (mean["growth"] <= mean["allowed"] + slack).mean()
-    return Claim(
-        "Omega descends",
-        "Inequality before Theorem 3.5 in Appendix A.5",
-        "Every round, the mean of Omega grows by no more than the residual terms less "
-        "0.3 eta_round |G|^2.",
-        f"holds in {printed:.1%} of the rounds as printed and in {redone:.1%} with the noise "
-        "constant redone (means over seeds)",
-        verdict(printed == 1.0, redone == 1.0),
+    return pd.DataFrame(
+        {
+            "with the printed constant 6": [
+                (mean["growth"] <= mean["printed_allowed"] + slack).mean()
+            ],
+            "with the constant redone": [(mean["growth"] <= mean["allowed"] + slack).mean()],
+            "the constant redone": [float(part["redone_noise"].iloc[0])],
+        }
     )
 
 
-def noise(frame: Frame) -> Claim:
-    value = float(where(frame, theorem="3.5")["redone_noise"].iloc[0])
-    return Claim(
-        "the noise constant",
-        "Inequality (Omega descent) in Appendix A.5; Theorems 3.5 and 3.6",
-        "Under the step-size condition the noise enters with the constant 6.",
-        f"the same algebra gives {value:.1f} at these steps (4 n / eta_g^2 of it from the drift "
-        f"recursion), so 3.5 should print {value / 0.3:.0f} for 20; 6 is right from "
-        "eta_g = sqrt(n) on",
-        verdict(value <= theory.PRINTED_NOISE),
-    )
+FINDINGS = (
+    Finding(
+        "The noise constant 6 of the descent is not proven as printed",
+        "share of rounds in which the inequality holds for means over seeds",
+        descent,
+        "The same algebra gives the larger constant at these steps, and 6 from eta_g = sqrt(n) on; "
+        "the inequality with 6 held in what was measured.",
+    ),
+)

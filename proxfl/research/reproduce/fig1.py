@@ -11,38 +11,51 @@ counted.
 
 The form "calibrated" has the same data in units that scaling cannot change: theta is half the
 smallest weight that makes the solution zero, and eta_round is 0.2 / L at tau = 1, so 2 / L at
-tau = 10 with the same eta, as in the paper; all 20 draws.
+tau = 10 with the same eta, as in the paper; all 20 draws. Claims are judged by this form.
+
+Optimality is the norm of the proximal gradient relative to that at the start, both with step 1 / L
+for every method, where the paper takes each method's own eta_round.
+
+Fast-FedDA comes in two forms. As its authors' code has it, the sum of models holds more terms than
+the formula counts, which biases its limit; "corrected" counts as the formula does.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from proxfl.algorithms import Decoupled, FastFedDA, FedDA, FedMid, ProximalGradient
+from proxfl.algorithms import Decoupled, FastFedDA, FedDA, FedMid
 from proxfl.core import Algorithm
 from proxfl.data import Scaling, synthetic
 from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
-from proxfl.engine.simulate import simulate
 from proxfl.losses import Logistic
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
-from proxfl.research import theory
-from proxfl.research.reproduce.claims import Claim, verdict
-from proxfl.research.runs import curves, final, main_variants, rounds_to, spread, trace, where
+from proxfl.research.reproduce.claims import Claim, Finding
+from proxfl.research.runs import best_variant, curves, final, rounds_to, traces, where
 
 THETA = 0.003
 GRID = (0.002, 0.003, 0.005, 0.01, 0.02, 0.05)
-ROUNDS = {1: 6000, 10: 1000}
+ROUNDS = {1: 20_000, 10: 2_000}
 DRAWS = 20
-METHODS = ("Algorithm 1", "FedDA", "FedMid", "Fast-FedDA")
+METHODS = ("Algorithm 1", "FedDA", "FedMid", "Fast-FedDA", "Fast-FedDA, corrected")
+FAST = METHODS[3:]
 MUS = (1e-2, 1e-3, 1e-4)  # Fast-FedDA's mu as a multiple of L: the best of these is drawn
+CAPTION = (
+    "Medians over draws, bands from the first to the ninth decile. Fast-FedDA as its authors' code "
+    "has it, and corrected; each at the best of three mu."
+)
+
+# Machine precision of what is summed over 20,000 rounds, as dual averaging does.
+PRECISE = 20_000 * 2.0**-52
+# A curve is exact if it falls through this, far below every stall seen and above all rounding.
+EXACT = 1e-9
 
 
 class Draw(NamedTuple):
@@ -89,195 +102,330 @@ def methods(eta: float, tau: int, L: float) -> Iterator[tuple[str, str, Algorith
     yield "Algorithm 1", "", Decoupled(eta, 15.0, tau)
     yield "FedDA", "", FedDA(eta, 15.0, tau)
     yield "FedMid", "", FedMid(eta / 4, 5.0, tau)
+    yield "FedMid", "Algorithm 1's steps", FedMid(eta, 15.0, tau)
+    yield "FedMid", "steps 10 times shorter", FedMid(eta / 40, 5.0, tau)
     yield "FedMid", "no server prox", FedMid(eta / 4, 5.0, tau, "none")
-    for mu in MUS:
-        yield "Fast-FedDA", f"mu = {mu:g} L", FastFedDA(mu * L, 2 * L, tau)
-    if tau > 1:
-        yield "Algorithm 1", "same eta_round", Decoupled(eta / tau, 15.0, tau)
+    for name, counted in zip(FAST, ("yes", "no"), strict=True):
+        for mu in MUS:
+            yield name, f"mu = {mu:g} L", FastFedDA(mu * L, 2 * L, tau, counted)
 
 
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
-    """Per draw, one row per tau, method and observed round."""
+    """One row per form, tau, method, draw and observed round; a part is one method's runs."""
     found = list(draws(3 if quick else DRAWS))
-    return len(found), map(runs, found)
+    panels = [[d for d in found if d.panel == name] for name in ("paper", "calibrated")]
+    plan = [
+        (chosen, tau, k)
+        for chosen in panels
+        for tau in ROUNDS
+        for k in range(len(list(methods(1.0, tau, 1.0))))
+    ]
+    return len(plan), (runs(*job) for job in plan)
 
 
-def runs(draw: Draw) -> Frame:
-    rows, L = [], draw.smoothness
-    for tau in ROUNDS:
-        for method, variant, algorithm in methods(draw.eta, tau, L):
-            rounds = ROUNDS[1 if variant == "same eta_round" else tau]
-            labels = {"panel": draw.panel, "tau": tau, "seed": draw.seed}
-            labels |= {"method": method, "variant": variant}
-            rows.append(trace(labels, algorithm, draw.problem, draw.shards, rounds, 1 / L))
-    rows[-1] = rows[-1].assign(curvature=curvature_at_end(draw))
-    return pd.concat(rows).assign(theta=draw.theta)
+def runs(chosen: list[Draw], tau: int, k: int) -> Frame:
+    """The k-th method on all draws of one form."""
+    made = [list(methods(draw.eta, tau, draw.smoothness))[k] for draw in chosen]
+    method, variant, _ = made[0]
+    labels = {"panel": chosen[0].panel, "tau": tau, "method": method, "variant": variant}
+    table = traces(
+        labels,
+        [algorithm for _, _, algorithm in made],
+        [draw.problem for draw in chosen],
+        [draw.shards for draw in chosen],
+        [1 / draw.smoothness for draw in chosen],
+        [draw.seed for draw in chosen],
+        ROUNDS[tau],
+        rows=500,
+    )
+    early = table["round"] <= ROUNDS[tau] // 10  # where most falls: all of it, then every tenth
+    return table[early | (table["round"] % (ROUNDS[tau] // 50) == 0)].drop(columns="objective")
 
 
-def curvature_at_end(draw: Draw) -> float:
-    """The largest curvature among the non-zeros of the solution, times eta_round at tau = 10.
-
-    Once the zeros have settled this is what a step acts on, and it settles below 2.
-    """
-    with precision(np.float64):
-        plain = ProximalGradient(1 / draw.smoothness)
-        x = simulate(plain, draw.problem, draw.shards, rounds=20_000, every=20_000).model
-        hessian = np.asarray(theory.mean_hessian(draw.problem, draw.shards, jnp.asarray(x)))
-    inside = hessian[np.ix_(x != 0, x != 0)]
-    return float(np.linalg.eigvalsh(inside)[-1]) * draw.eta * 15 * 10 if inside.size else 0.0
+def main_variants(frame: Frame) -> Frame:
+    """The rows a figure shows: the plain variants, and Fast-FedDA at its best mu in each panel."""
+    fast = frame[frame["method"].isin(FAST)].groupby(["panel", "tau", "method"])
+    return pd.concat([frame[frame["variant"] == ""], *(best_variant(part) for _, part in fast)])
 
 
 def draw(frame: Frame) -> dict[str, Figure]:
-    figures = {}
-    shown = main_variants(frame, ["panel", "tau"], final)
+    figures, shown = {}, main_variants(frame)
     for panel in ("paper", "calibrated"):
-        figures[f"fig1-{panel}"], axes = plots.panels(2)
+        figure, axes = plots.panels(2, height=3.6)
         for ax, tau in zip(axes, ROUNDS, strict=True):
             part = where(shown, panel=panel, tau=tau)
             title = f"Full gradients, $\\tau$ = {tau} ({part.seed.nunique()} draws)"
-            curves(ax, part, "method", METHODS, title, legend=tau == 1)
+            curves(ax, part, METHODS, title)
+        plots.legend_below(figure, axes, 5)
+        figures[f"fig1-{panel}"] = figure
     return figures
 
 
-def claims(frame: Frame) -> list[Claim]:
-    shown = main_variants(frame, ["panel", "tau"], final)
+def ends(frame: Frame, tau: int, method: str, variant: str | None = None) -> Frame:
+    """Final optimality by draw in the calibrated form; Fast-FedDA at its best mu."""
+    part = where(frame, panel="calibrated", tau=tau, method=method)
+    if method in FAST:
+        return final(best_variant(part))
+    return final(where(part, variant=variant or ""))
 
-    def part(panel, tau, method):
-        return where(shown, panel=panel, tau=tau, method=method)
 
-    def ends(tau, method, panel="calibrated"):
-        return final(part(panel, tau, method))
+def at_the_end(tau: int, *names: str):
+    """Quantities of a claim: the final optimality of each method."""
+    return lambda frame: pd.DataFrame({name: ends(frame, tau, name) for name in names})
 
-    ours1, dual1 = part("calibrated", 1, "Algorithm 1"), part("calibrated", 1, "FedDA")
-    ours10 = part("calibrated", 10, "Algorithm 1")
-    literal10 = ends(10, "Algorithm 1", "paper")
-    settled = literal10 < 1e-6
-    worse = [
-        ends(10, method).median() > ends(10, "FedDA").median()
-        for method in ("Fast-FedDA", "FedMid")
+
+def same_curve(frame: Frame) -> Frame:
+    """FedDA against Algorithm 1 at tau = 1: the largest difference, and the ratio of rounds."""
+    one = where(frame, panel="calibrated", tau=1, variant="")
+    ours, dual = where(one, method="Algorithm 1"), where(one, method="FedDA")
+    tables = [
+        rows.pivot_table(index="round", columns="seed", values="optimality")
+        for rows in (ours, dual)
     ]
-    return [
-        Claim(
-            "tau = 1: both converge",
-            "Section 4.1, first experiment",
-            "With tau = 1 both FedDA and the proposed algorithm converge to machine precision.",
-            f"final optimality, Algorithm 1 {spread(final(ours1))}, FedDA {spread(final(dual1))}; "
-            f"slower draws are still on their way at the last round ({int(ours1['round'].max())})",
-            by_share(final(ours1) < 1e-10, final(dual1) < 1e-10),
-        ),
-        same_rate(ours1, dual1),
-        *fedmid(frame),
-        Claim(
-            "Fast-FedDA is slow at tau = 1",
-            "Section 4.1, first experiment",
-            "Fast-FedDA converges slowly due to its decaying steps.",
-            f"final optimality {spread(ends(1, 'Fast-FedDA'))} (best mu of the grid) against "
-            f"{spread(ends(1, 'Algorithm 1'))} for Algorithm 1",
-            verdict(ends(1, "Fast-FedDA").median() > 10 * ends(1, "Algorithm 1").median()),
-        ),
-        Claim(
-            "tau = 10: exact convergence",
-            "Section 4.1, first experiment; Remark 3.8",
-            "With tau = 10 the proposed algorithm still converges precisely, with no sign of the "
-            "B_g residual of the theorems.",
-            f"calibrated: final optimality {spread(final(ours10))}; paper's numbers: "
-            f"{int(settled.sum())} of {len(settled)} draws below 1e-6, {spread(literal10)}. "
-            + unstable(frame, settled),
-            by_share(final(ours10) < 1e-9, settled),
-        ),
-        tau_saving(frame, ours1, ours10),
-        Claim(
-            "FedDA stalls at tau = 10",
-            "Section 4.1, first experiment",
-            "FedDA only converges to a neighbourhood because of client drift.",
-            f"final optimality {spread(ends(10, 'FedDA'))} against {spread(final(ours10))}",
-            verdict(ends(10, "FedDA").min() > 1e3 * final(ours10).median()),
-        ),
-        Claim(
-            "the others are worse still",
-            "Section 4.1, first experiment (printed 'FedDA and FedMid'; Fast-FedDA must be meant)",
-            "Fast-FedDA and FedMid do even worse than FedDA at tau = 10.",
-            f"final optimality: FedDA {spread(ends(10, 'FedDA'))}, Fast-FedDA "
-            f"{spread(ends(10, 'Fast-FedDA'))}, FedMid {spread(ends(10, 'FedMid'))}",
-            verdict(all(worse), any(worse)),
-        ),
-    ]
-
-
-def by_share(*reached: Frame) -> str:
-    """Holds if nine draws in ten got there, for every series given; in part if half did."""
-    least = min(series.mean() for series in reached)
-    return verdict(least >= 0.9, least >= 0.5)
-
-
-def same_rate(ours: Frame, dual: Frame) -> Claim:
-    """FedDA and Algorithm 1 at tau = 1: the same curve, or only the same slope in the end?"""
-    a = ours.pivot_table(index="round", columns="seed", values="optimality")
-    b = dual.pivot_table(index="round", columns="seed", values="optimality")
-    same = ((a - b).abs() <= 1e-6 * a + 1e-12).all()
-    ratio = rounds_to(dual, 1e-3) / rounds_to(ours, 1e-3)
-    return Claim(
-        "tau = 1: the same rate",
-        "Section 4.1, first experiment",
-        "With the same steps both algorithms converge at exactly the same rate.",
-        f"the curves coincide in {int(same.sum())} of {len(same)} draws; they are different "
-        "algorithms (dual averaging and proximal gradient), equal as long as no coordinate leaves "
-        f"zero after round 1. Rounds to 1e-3, FedDA over Algorithm 1: {spread(ratio, '.2f')}",
-        verdict(bool(same.all()), bool(same.any())),
+    gap = (tables[0] - tables[1]).abs() / tables[0].clip(lower=EXACT)
+    return pd.DataFrame(
+        {
+            "largest relative difference of the curves": gap.max(),
+            "rounds to 1e-3, FedDA over Algorithm 1": rounds_to(dual, 1e-3) / rounds_to(ours, 1e-3),
+        }
     )
 
 
-def fedmid(frame: Frame) -> list[Claim]:
-    one = where(frame, panel="calibrated", tau=1)
-    full, bare = (
-        final(where(one, method="FedMid", variant=variant)) for variant in ("", "no server prox")
+def by_tau(frame: Frame) -> Frame:
+    """Algorithm 1's rounds at tau = 1 over those at tau = 10, at the same eta."""
+    part = where(frame, panel="calibrated", method="Algorithm 1", variant="")
+    one, ten = (rounds_to(where(part, tau=tau), 1e-2) for tau in ROUNDS)
+    best = pd.concat(
+        [
+            rounds_to(where(main_variants(frame), panel="calibrated", tau=10, method=name), 1e-2)
+            for name in METHODS[1:]
+        ],
+        axis=1,
+    ).min(axis=1)
+    return pd.DataFrame(
+        {"rounds at tau = 1 over rounds at tau = 10": one / ten, "ours": ten, "best other": best}
     )
-    others = where(one, variant="").groupby("method")
-    worst = all(full.median() >= final(rows).median() for _, rows in others)
-    measured = (
-        f"final optimality {spread(full)} as published, {spread(bare)} without the server's prox; "
-        "the regulariser acts twice a round, and that accounts for most of the error"
+
+
+def nonzeros(frame: Frame) -> Frame:
+    """FedMid's model after the mean of clients' models, against the solution."""
+    part = where(frame, panel="calibrated", tau=10)
+    count = lambda method, variant: final(where(part, method=method, variant=variant), "nonzeros")
+    return pd.DataFrame(
+        {
+            "FedMid without a server prox": count("FedMid", "no server prox"),
+            "FedMid": count("FedMid", ""),
+            "Algorithm 1": count("Algorithm 1", ""),
+        }
     )
-    return [
-        Claim(
-            "tau = 1: FedMid is worst",
-            "Section 4.1, first experiment",
-            "FedMid performs the worst.",
-            measured,
-            verdict(worst),
+
+
+FIRST = "Section 4.1, first experiment"
+CLAIMS = (
+    Claim(
+        "tau = 1: both converge to machine precision",
+        FIRST,
+        r"Both FedDA and our algorithm converge to machine precision.",
+        "optimality at the last round (20,000) at tau = 1",
+        f"in a draw, both end at or below {PRECISE:.1e}: the rounding of a sum over 20,000 rounds",
+        at_the_end(1, "Algorithm 1", "FedDA"),
+        lambda q: {name: q[name] <= PRECISE for name in q},
+        "Draws differ in conditioning by orders of magnitude; the slowest are still falling.",
+    ),
+    Claim(
+        "tau = 1: exactly the same rate",
+        FIRST,
+        r"The same step size setting ensures that both algorithms converge at exactly the same "
+        r"rate.",
+        "the two curves of optimality at tau = 1",
+        f"in a draw, the curves differ nowhere above {EXACT:g} by more than a thousandth (data "
+        "have four digits); the rate is the same if rounds to 1e-3 differ by less than 1 %",
+        same_curve,
+        lambda q: {
+            "the same curve": q.iloc[:, 0] <= 1e-3,
+            "the same rate": (q.iloc[:, 1] - 1).abs() < 0.01,
+        },
+        "Dual averaging and proximal gradient agree as long as no coordinate leaves zero late.",
+    ),
+    Claim(
+        "tau = 1: FedMid performs the worst",
+        FIRST,
+        r"FedMid performs the worst because it faces the curse of primal averaging.",
+        "final optimality at tau = 1",
+        "in a draw, FedMid ends above each of the others; and without the server's prox, where "
+        "averaging is all that is left, it still has more than half of its error",
+        lambda frame: at_the_end(1, *METHODS)(frame).assign(
+            **{"FedMid, no server prox": ends(frame, 1, "FedMid", "no server prox")}
         ),
-        Claim(
-            "tau = 1: FedMid fails for primal averaging",
-            "Section 4.1, first experiment; Introduction",
-            "FedMid's failure at tau = 1 is the curse of primal averaging.",
-            measured,
-            verdict(bare.median() > 0.5 * full.median(), bare.median() > 1e-6),
+        lambda q: {
+            "the worst": q["FedMid"] > q[[m for m in METHODS if m != "FedMid"]].max(axis=1),
+            "because of averaging": q["FedMid, no server prox"] > q["FedMid"] / 2,
+        },
+        "Its regulariser acts twice a round, at the clients and at the server.",
+    ),
+    Claim(
+        "FedMid: averaging destroys sparsity",
+        "Section 1",
+        r"Even if each client generates a sparse local model after the local updates, averaging "
+        r"these local models at the server usually leads to a solution that is no longer sparse.",
+        "non-zeros of the final model at tau = 10, of 20; clients' own models are soft-thresholded "
+        "in every step",
+        "in a draw, the mean of the clients' models has more non-zeros than the solution, to which "
+        "Algorithm 1 converges",
+        nonzeros,
+        lambda q: {"denser": q["FedMid without a server prox"] > q["Algorithm 1"]},
+    ),
+    Claim(
+        "FedMid: smaller steps are better",
+        FIRST,
+        r"For FedMid, we use $\eta=1$ and $\eta_g=5$, based on the observation that smaller step "
+        r"sizes yield better performance.",
+        "FedMid's final optimality at tau = 10: at Algorithm 1's steps, at the paper's (eta 4 and "
+        "eta_g 3 times shorter), and at eta 10 times shorter still",
+        "in a draw, each shortening ends lower",
+        lambda frame: pd.DataFrame(
+            {
+                variant or "the paper's steps": ends(frame, 10, "FedMid", variant)
+                for variant in ("Algorithm 1's steps", "", "steps 10 times shorter")
+            }
         ),
-    ]
+        lambda q: {
+            "the paper's": q.iloc[:, 1] < q.iloc[:, 0],
+            "shorter still": q.iloc[:, 2] < q.iloc[:, 1],
+        },
+    ),
+    Claim(
+        "Fast-FedDA converges slowly",
+        FIRST,
+        r"Fast-FedDA converges slowly due to its decaying step sizes.",
+        "final optimality at tau = 1, at the best of three mu",
+        "in a draw, it ends ten times above Algorithm 1, in both of its forms; one order of "
+        "magnitude, since both use the same gradients",
+        at_the_end(1, "Algorithm 1", *FAST),
+        lambda q: {name: q[name] > 10 * q["Algorithm 1"].clip(lower=PRECISE) for name in FAST},
+        "As published it stalls at a level proportional to mu, a bias of the code's count of "
+        "models and not of decaying steps: with the count corrected the same steps go on falling.",
+    ),
+    Claim(
+        "tau = 10: precise convergence",
+        FIRST,
+        r"Our algorithm still achieves precise convergence and requires fewer communication rounds "
+        r"(roughly reduced by $1/\tau$) than the others.",
+        "Algorithm 1 at tau = 10: final optimality, rounds to 1e-2, and those at tau = 1 with the "
+        "same eta over them",
+        f"in a draw, it ends at or below {EXACT:g}; needs fewer rounds to 1e-2 than any other "
+        "method; and tau = 10 saves a factor of 5 to 20",
+        lambda frame: by_tau(frame).assign(final=ends(frame, 10, "Algorithm 1")),
+        lambda q: {
+            "precise": q["final"] <= EXACT,
+            "fewer rounds than the others": q["ours"] < q["best other"],
+            "by a factor tau": q.iloc[:, 0].between(5, 20),
+        },
+        "At the same eta, tau = 10 has a ten times longer eta_round, which is where the saving "
+        "comes from; see the claim on local updates for steps tuned per tau.",
+    ),
+    Claim(
+        "no residual in B_g",
+        "Section 4.1, first experiment; Remark 3.8",
+        r"Although our theoretical results suggest the existence of a residual determined by $B_g$ "
+        r"(the subgradient bound), our experimental results do not show any such error, "
+        r"indicating that there is the possibility to improve the analysis.",
+        "final optimality at tau = 10",
+        f"in a draw, it ends at or below {EXACT:g}",
+        at_the_end(10, "Algorithm 1"),
+        lambda q: {"none": q["Algorithm 1"] <= EXACT},
+    ),
+    Claim(
+        "tau = 10: FedDA only gets near",
+        FIRST,
+        r"FedDA, due to client drift, only converges to a neighborhood of the first-order "
+        r"stationary points and can no longer maintain a similar performance as our algorithm.",
+        "final optimality at tau = 10, and FedDA's halfway through",
+        "in a draw, FedDA has stopped falling (less than a tenth in the second half) and ends ten "
+        "times above Algorithm 1",
+        lambda frame: at_the_end(10, "Algorithm 1", "FedDA")(frame).assign(halfway=halfway(frame)),
+        lambda q: {
+            "has stopped": q["FedDA"] > 0.9 * q["halfway"],
+            "worse": q["FedDA"] > 10 * q["Algorithm 1"].clip(lower=PRECISE),
+        },
+    ),
+    Claim(
+        "tau = 10: the others are worse than FedDA",
+        FIRST,
+        r"FedDA and FedMid perform even worse due to client drift.",
+        "final optimality at tau = 10, Fast-FedDA at the best of three mu",
+        "in a draw, each ends above FedDA; the sentence follows one on FedDA, so that Fast-FedDA "
+        "must be meant where it says FedDA",
+        at_the_end(10, "FedDA", "FedMid", *FAST),
+        lambda q: {name: q[name] > q["FedDA"] for name in ("FedMid", *FAST)},
+    ),
+    Claim(
+        "FedDA is the best of those compared",
+        "Section 4.2",
+        r"We compare the proposed algorithm with FedDA which performs best among all compared "
+        r"algorithms in previous experiments.",
+        "final optimality at tau = 1 and tau = 10",
+        "in a draw, FedDA ends at or below FedMid and both forms of Fast-FedDA, or all have "
+        f"converged to {PRECISE:.1e}",
+        lambda frame: pd.DataFrame(
+            {
+                f"{name}, tau = {tau}": ends(frame, tau, name)
+                for tau in ROUNDS
+                for name in METHODS[1:]
+            }
+        ),
+        lambda q: {
+            f"tau = {tau}": q[f"FedDA, tau = {tau}"]
+            <= q[[f"{name}, tau = {tau}" for name in METHODS[2:]]].min(axis=1).clip(lower=PRECISE)
+            for tau in (1, 10)
+        },
+    ),
+)
 
 
-def tau_saving(frame: Frame, ours1: Frame, ours10: Frame) -> Claim:
-    same = where(frame, panel="calibrated", method="Algorithm 1", variant="same eta_round")
-    level = 1e-2
-    one, ten, equal = (rounds_to(rows, level) for rows in (ours1, ours10, same))
-    return Claim(
-        "tau = 10 needs fewer rounds",
-        "Section 4.1, first experiment",
-        "Local steps reduce the rounds, roughly by 1/tau (a factor tau must be meant).",
-        f"rounds at tau = 1 over rounds at tau = 10 to {level:g}: {spread(one / ten, '.1f')} with "
-        f"the same eta, hence a ten times longer eta_round; {spread(one / equal, '.2f')} with the "
-        "same eta_round: the saving comes from the longer step, not from the local steps",
-        verdict(False, (one / ten).median() > 5 and abs((one / equal).median() - 1) < 0.2),
-    )
+def halfway(frame: Frame) -> Frame:
+    """FedDA's optimality in the middle of the run at tau = 10."""
+    rows = where(frame, panel="calibrated", tau=10, method="FedDA")
+    return final(rows[rows["round"] <= rows["round"].max() / 2])
 
 
-def unstable(frame: Frame, settled: Frame) -> str:
-    """Why some draws at the paper's own steps settle and others do not."""
-    local = spread(where(frame, panel="paper").groupby("seed")["curvature"].max(), ".2f")
-    worst = window() * 4 * 15 * 10
-    bad = ", ".join(str(seed) for seed in settled.index[~settled]) or "none"
-    return (
-        f"L * eta_round is {worst:.1f} at tau = 10, where only 2 is safe; among the non-zeros of "
-        f"the solution it is {local}, so a run that finds the zeros settles. Seeds that never find "
-        f"them, and cycle: {bad}"
-    )
+def literal(frame: Frame) -> Frame:
+    """Algorithm 1's end with the paper's own numbers."""
+    part = where(frame, panel="paper", method="Algorithm 1", variant="")
+    return pd.DataFrame({f"tau = {tau}": final(where(part, tau=tau)) for tau in ROUNDS})
+
+
+FINDINGS = (
+    Finding(
+        "With the paper's own numbers, some draws cycle",
+        "Algorithm 1's final optimality in the form 'paper'",
+        literal,
+        "At tau = 10, L eta_round is 3, where only 2 is safe: most draws find the zeros of the "
+        "solution, on whose support L is far smaller, and settle; the others never do.",
+    ),
+    Finding(
+        "Fast-FedDA's plateau as published is proportional to mu",
+        "final optimality at tau = 1",
+        lambda frame: pd.DataFrame(
+            {
+                f"{name}, {variant}": final(rows)
+                for (name, variant), rows in frame[
+                    (frame["panel"] == "calibrated")
+                    & (frame["tau"] == 1)
+                    & frame["method"].isin(FAST)
+                ].groupby(["method", "variant"])
+            }
+        ),
+    ),
+    Finding(
+        "FedMid applies its regulariser twice a round",
+        "final optimality at tau = 1",
+        lambda frame: pd.DataFrame(
+            {
+                variant or "as published": ends(frame, 1, "FedMid", variant)
+                for variant in ("", "no server prox")
+            }
+        ),
+        "Without the server's prox most of its error is gone.",
+    ),
+)
