@@ -1,3 +1,5 @@
+from . import flower as flower
+from . import torch as torch
 from .algorithms import Accelerated as Accelerated
 from .algorithms import AcceleratedPartial as AcceleratedPartial
 from .algorithms import Adaptive as Adaptive
@@ -31,7 +33,10 @@ from .core import Objective as Objective
 from .core import Received as Received
 from .core import Regulariser as Regulariser
 from .core import Reply as Reply
+from .engine.devices import joined as joined
+from .engine.devices import own_part as own_part
 from .engine.devices import spread as spread
+from .engine.devices import spread_own as spread_own
 from .engine.measure import optimality as optimality
 from .engine.result import DivergenceError as DivergenceError
 from .engine.result import Result as Result
@@ -39,6 +44,7 @@ from .engine.round import Run as Run
 from .engine.round import start as start
 from .engine.simulate import simulate as simulate
 from .losses import SiteLoss as SiteLoss
+from .notebook.fit import fit as fit
 from .points import Tree as Tree
 from .problem import Problem as Problem
 from .problem import Shard as Shard

@@ -4,8 +4,14 @@ DONE = 0  # for a command that trains: converged
 FAILED = 1  # an error of the program
 BAD_INPUT = 2  # nothing is written
 NOT_CONVERGED = 3  # the model, or the state to go on from, is written and says so
+DISK = 4  # the disk is full, read-only or broken; what was on it is whole, and a run can go on
 INTERRUPTED = 130
+UNREAD = 141  # whoever read the output has enough, as `head` has
 
 
 class InputError(ValueError):
     """Something is wrong with what the user gave; the message says what, and what to do."""
+
+
+class DiskError(OSError):
+    """The disk takes no more; the message names the file and says what to do."""

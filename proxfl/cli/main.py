@@ -10,18 +10,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxfl import __version__
-from proxfl.cli.shared.arguments import add_commands
+from proxfl.cli.shared.arguments import LazyParser, add_commands
+from proxfl.cli.shared.version import ShowVersion
+from proxfl.console.words import lines, printable
 from proxfl.deploy.ops.stopping import turn_deaf, undisturbed
-from proxfl.errors import BAD_INPUT, DONE, INTERRUPTED
+from proxfl.errors import BAD_INPUT, DISK, DONE, INTERRUPTED, UNREAD, DiskError
 
 # Command -> one line of help; proxfl.cli.commands.COMMAND defines arguments(parser) and main(args).
 COMMANDS = {
     "demo": "the main job on built-in data: Figure 1, its claims, and a report",
+    "schema": "draft what the columns of the files are, for a person to edit",
+    "describe": "table one: what the columns hold, by site and overall",
     "train": "fit a model to files, one per site, to a certificate of optimality",
     "federate": "train over real sites: a server, and data that stay where they are",
     "path": "choose the weight of a penalty by federated cross-validation",
     "predict": "apply a model to the rows of a file",
+    "evaluate": "say how good a model is, at each site and overall",
     "inspect": "show what a model is and how it was certified",
     "report": "write the report of a result folder anew",
     "reproduce": "run the paper's experiments and judge its claims",
@@ -39,6 +43,8 @@ def program() -> int:
     kept = Path(platformdirs.user_cache_dir("proxfl", appauthor=False)) / "programs"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code = main()
     turn_deaf()
     return code
@@ -49,22 +55,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with undisturbed():
             args = parser().parse_args(argv)
-        return module(args.command).main(args) or DONE
+        code = module(args.command).main(args) or DONE
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # What is not read yet must not fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return INTERRUPTED
+    except DiskError as error:
+        complain(f"proxfl {args.command}", error)
+        return DISK
     except (ValueError, OSError) as error:
-        print(f"proxfl {args.command}".rstrip() + f": {error}", file=sys.stderr)
+        complain(f"proxfl {args.command}".rstrip(), error)
         return BAD_INPUT
 
 
+def complain(who: str, error: Exception) -> None:
+    """The error in one line, then what was noted with it."""
+    words = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        words = f"{error.filename}: {error.strerror}."
+    print(f"{who}: {printable(words)}", file=sys.stderr)
+    for note in getattr(error, "__notes__", ()):
+        print(lines(note), file=sys.stderr)
+
+
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    made = LazyParser(
         prog="proxfl",
         description="Sparse, low-rank and constrained models from data that stay where they are.",
         epilog="Run 'proxfl COMMAND --help' for the options of a command.",
     )
-    made.add_argument("--version", action="version", version=f"proxfl {__version__}")
+    words = "show the version and the device, and exit"
+    made.add_argument("--version", action=ShowVersion, nargs=0, help=words)
     add_commands(made, "command", COMMANDS, module)
     return made
 

@@ -8,15 +8,15 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from proxfl.estimators.shared import Chosen, Federated
+from proxfl.estimators.shared import Chosen, WithIntercept
 
 
-class Logistic(ClassifierMixin, Federated):
+class Logistic(ClassifierMixin, WithIntercept):
     """Classes from linear scores."""
 
     classes_: Any
 
-    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = self._checked(X, y)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -66,9 +66,14 @@ class FederatedLogisticRegression(Logistic):
 
 @dataclass(eq=False, repr=False)
 class FederatedLogisticRegressionCV(Chosen, Logistic):
-    """Logistic regression whose l1 is chosen by federated cross-validation."""
+    """Logistic regression whose l1 is chosen by federated cross-validation.
+
+    With an `l1_ratio` below 1 the penalty is weight_ (l1_ratio |coef|_1 + (1 - l1_ratio) / 2
+    |coef|^2), an elastic net; `l2` is a ridge beside it that stays as it is.
+    """
 
     l2: Any = 0.0
     _: KW_ONLY
+    l1_ratio: Any = 1.0
     nonneg: Any = False
-    _key = "l1"
+    _key = "elastic_net"

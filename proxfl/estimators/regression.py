@@ -6,10 +6,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from proxfl.estimators.shared import Chosen, Federated, group_of_each, names_of, padded_features
+from proxfl.estimators.shared import (
+    Chosen,
+    WithIntercept,
+    group_of_each,
+    names_of,
+    padded_features,
+)
 
 
-class Regression(RegressorMixin, Federated):
+class Regression(RegressorMixin, WithIntercept):
     """The squared loss, half the squared error."""
 
     def _loss(self) -> str:
@@ -22,7 +28,7 @@ class Regression(RegressorMixin, Federated):
 class Linear(Regression):
     """One target."""
 
-    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = self._checked(X, y, y_numeric=True)
         return X, y.astype(np.float64)
 
@@ -48,12 +54,37 @@ class FederatedLinearRegression(Linear):
 
 @dataclass(eq=False, repr=False)
 class FederatedLinearRegressionCV(Chosen, Linear):
-    """The lasso or, with l2, an elastic net, whose l1 is chosen by federated cross-validation."""
+    """The lasso or, with an `l1_ratio` below 1, an elastic net, by federated cross-validation.
+
+    The penalty is weight_ (l1_ratio |coef|_1 + (1 - l1_ratio) / 2 |coef|^2), as in scikit-learn;
+    `l2` is a ridge beside it that stays as it is.
+    """
 
     l2: Any = 0.0
     _: KW_ONLY
+    l1_ratio: Any = 1.0
     nonneg: Any = False
-    _key = "l1"
+    _key = "elastic_net"
+
+
+@dataclass(eq=False, repr=False)
+class FederatedHuberRegression(Linear):
+    """Minimise mean_rows of the Huber loss + l1 |coef|_1 + l2 / 2 |coef|^2 (+ groups).
+
+    The loss is (z - y)^2 / 2 up to a residual of `delta` and linear beyond it, so that rows far off
+    do not decide. With `nonneg` also coef >= 0. The intercept is not penalised.
+    """
+
+    l1: Any = 0.01
+    l2: Any = 0.0
+    _: KW_ONLY
+    delta: Any = 1.0
+    groups: Any = None
+    group_weight: Any = 0.0
+    nonneg: Any = False
+
+    def _loss(self) -> str:
+        return "huber"
 
 
 class Grouped(Linear):
@@ -105,7 +136,7 @@ class LowRank(Regression):
         tags.target_tags.multi_output = True
         return tags
 
-    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = self._checked(X, y, y_numeric=True, multi_output=True)
         self._shape, y = y.shape[1:], y.reshape(len(y), -1).astype(np.float64)
         # The solver tells vectors from matrices by their targets: one target gets a second that

@@ -6,14 +6,16 @@ An estimator is one kind of target and loss, with its weights as parameters or o
 import abc
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import (
+    _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
@@ -23,14 +25,14 @@ from sklearn.utils.validation import (
 from proxfl.precision import precision
 from proxfl.tables import Table
 from proxfl.train.choice import Choice
-from proxfl.train.drivers.compiled import solve
 from proxfl.train.drivers.driver import Record
-from proxfl.train.folds import cross_validate, deal
+from proxfl.train.drivers.fixed import applies
+from proxfl.train.folds import deal, path_with_folds
 from proxfl.train.model import Model
-from proxfl.train.path import path, ready
+from proxfl.train.path import ready
 from proxfl.train.spec import Spec
 from proxfl.train.train import ConvergenceWarning as FitConvergenceWarning
-from proxfl.train.train import settings_of
+from proxfl.train.walk import solve
 
 
 class ConvergenceWarning(FitConvergenceWarning, SklearnConvergenceWarning):
@@ -39,15 +41,17 @@ class ConvergenceWarning(FitConvergenceWarning, SklearnConvergenceWarning):
 
 # Parameters that scikit-learn calls otherwise than Spec does.
 RENAMED = {"fit_intercept": "intercept", "site_weights": "weights", "max_iter": "rounds"}
+RENAMED |= {"delta": "huber_delta", "ties": "cox_ties"}
+WEIGHT = "sample_weight"  # the name of its column
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Federated(BaseEstimator, abc.ABC):
     """A linear model of clients' data; its fields are parameters, which only `fit` may judge."""
 
-    fit_intercept: Any = True
     standardise: Any = False
     site_weights: Any = "samples"
+    algorithm: Any = "auto"
     local_steps: Any = 1
     max_iter: Any = 10_000
     tol: Any = 1e-6
@@ -58,7 +62,7 @@ class Federated(BaseEstimator, abc.ABC):
     _fewest_rows: ClassVar[int] = 1
 
     @abc.abstractmethod
-    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Checked features and the target as numbers; learns what the target is like."""
 
     @abc.abstractmethod
@@ -69,6 +73,10 @@ class Federated(BaseEstimator, abc.ABC):
     def _keep(self, coef: np.ndarray, intercept: np.ndarray) -> None:
         """Set `coef_` and `intercept_`, shaped as the kind of target asks."""
 
+    def _target(self) -> dict[str, str]:
+        """The columns of the target, by their names in Spec."""
+        return {"target": "y"}
+
     def _group(self) -> dict[str, str] | None:
         """The group of each feature, if there are any."""
         groups = self.get_params().get("groups")
@@ -78,18 +86,36 @@ class Federated(BaseEstimator, abc.ABC):
         """The spec to fit, with every weight known."""
         return Spec(**options)
 
-    def fit(self, X: Any, y: Any, client_ids: Any = None) -> "Federated":
-        """Fit to rows of which each belongs to a client; without `client_ids`, all to one."""
+    def fit(self, X: Any, y: Any, client_ids: Any = None, sample_weight: Any = None) -> "Federated":
+        """Fit to rows of which each belongs to a client; without `client_ids`, all to one.
+
+        A row of weight 2 counts as two rows, also in how much its client weighs; one of weight 0 is
+        no row, whatever it holds.
+        """
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            # Before anything is learnt from rows, such as which classes and clients there are.
+            held = np.flatnonzero(weights)
+            some = lambda a: None if a is None else _safe_indexing(a, held)
+            X, y, client_ids = map(some, indexable(X, y, client_ids))
+            weights = weights[held]
         X, y = self._read(X, y)
         given = {RENAMED.get(name, name): value for name, value in self.get_params().items()}
         options = {key: given[key] for key in Spec.table() if key in given}
         if (group := self._group()) is not None:
             options["group"] = group
-        tables = sites(X, y, client_ids)
-        spec = self._settled(options | {"target": "y", "loss": self._loss()}, tables)
+        if weights is not None:
+            options["row_weights"] = WEIGHT
+        tables = sites(X, y, client_ids, weights, tuple(self._target().values()))
+        spec = self._settled(options | self._target() | {"loss": self._loss()}, tables)
+        if applies(spec):
+            raise ValueError(
+                f"algorithm must be 'auto', 'newton' or 'decoupled', got {spec.algorithm!r}."
+            )
         with precision(np.float64):
             ready_sites = ready(spec, tables)
-            solved = solve(ready_sites.problem, ready_sites.shards, settings_of(spec))
+            solved = solve(ready_sites, spec)
         model = Model.of(spec.loss, ready_sites.agreement, solved.x)
         self._keep(model.coef[: self.n_features_in_], model.intercept)
         columns = {name: [getattr(r, name) for r in solved.records] for name in Record._fields}
@@ -97,36 +123,50 @@ class Federated(BaseEstimator, abc.ABC):
         self.n_iter_, self.converged_ = len(solved.records), solved.converged
         self.objective_, self.optimality_ = solved.objective, solved.optimality
         if not solved.converged:
-            sentence = (
+            sentence = solved.obstacle or (
                 f"Not converged after {self.n_iter_} rounds: optimality {self.optimality_:.2e} is "
                 f"above tol={spec.tol:.2e}; raise max_iter or tol."
             )
             warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
         return self
 
-    def fit_sites(self, sites: Sequence[tuple[Any, Any]]) -> "Federated":
-        """Fit to one pair (X, y) per site."""
-        if not len(sites):
-            raise ValueError("There are no sites; give at least one pair (X, y).")
-        for X, y in sites:
-            check_consistent_length(X, y)
-        ids = np.repeat(np.arange(len(sites)), [len(y) for _, y in sites])
-        X, y = (np.concatenate([np.asarray(pair[k]) for pair in sites]) for k in (0, 1))
-        return self.fit(X, y, ids)
+    def fit_sites(self, sites: Sequence[tuple[Any, ...]]) -> "Federated":
+        """Fit to one pair (X, y) per site, or one triple with the weights of its rows."""
+        if len({len(site) for site in sites}) != 1:
+            raise ValueError("Give at least one site, all as (X, y) or all as (X, y, weights).")
+        for site in sites:
+            check_consistent_length(*site)
+        ids = np.repeat(np.arange(len(sites)), [len(site[1]) for site in sites])
+        X, *rest = zip(*sites, strict=True)
+        whole = vstack(X, format="csr") if any(map(issparse, X)) else np.concatenate(X)
+        y, *weights = map(np.concatenate, rest)
+        return self.fit(whole, y, ids, *weights)
 
-    def _checked(self, X: Any, y: Any, **demands: Any) -> tuple[np.ndarray, np.ndarray]:
+    def __sklearn_tags__(self) -> Any:
+        tags: Any = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _checked(self, X: Any, y: Any, **demands: Any) -> tuple[Any, np.ndarray]:
         demands |= {"dtype": np.float64, "ensure_min_samples": self._fewest_rows}
-        checked: Any = validate_data(self, X, y, **demands)
+        checked: Any = validate_data(self, X, y, accept_sparse="csr", **demands)
         return checked
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
         return X @ self.coef_.T + self.intercept_
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Chosen(Federated):
+class WithIntercept(Federated):
+    """The intercept is not penalised."""
+
+    fit_intercept: Any = True
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Chosen(WithIntercept):
     """One weight is chosen along a path, by federated cross-validation, and the model refitted."""
 
     points: Any = 50
@@ -145,8 +185,7 @@ class Chosen(Federated):
         seed = int(check_random_state(told.random_state).randint(2**31 - 1))
         choice = Choice.among(self.get_params() | {"sweep": self._key})
         deal(spec, choice, tables)  # if that cannot be, say so before the work
-        walked = path(spec.replace(seed=seed), tables, choice)
-        found = cross_validate(walked, tables)
+        walked, found = path_with_folds(spec.replace(seed=seed), tables, choice)
         chosen = found.chosen(choice.rule)
         self.path_weights_, self.weight_ = walked.weights, float(walked.weights[chosen])
         self.path_coef_ = np.moveaxis(walked.coef[:, : self.n_features_in_], 1, -1)
@@ -174,14 +213,26 @@ def padded_features(features: int) -> int:
     return max(32, 1 << (features - 1).bit_length()) if features <= 256 else features
 
 
-def sites(X: np.ndarray, y: np.ndarray, client_ids: Any) -> list[Table]:
+def sites(
+    X: Any,
+    y: np.ndarray,
+    client_ids: Any,
+    weights: np.ndarray | None,
+    target: tuple[str, ...],
+) -> list[Table]:
     """One table per client, in the order of their identifiers, with features of zeros added.
 
     A feature that is zero everywhere keeps a coefficient of exactly zero under every penalty.
     """
-    ids = np.zeros(len(X), int) if client_ids is None else column_or_1d(client_ids)
+    ids = np.zeros(len(y), int) if client_ids is None else column_or_1d(client_ids)
     check_consistent_length(X, ids)
     more = padded_features(X.shape[1]) - X.shape[1]
-    A, features = np.pad(X, [(0, 0), (0, more)]), tuple(names_of(X.shape[1] + more))
-    table = lambda site, rows: Table(str(site), str(site), "y", features, A[rows], y[rows], "")
-    return [table(site, ids == site) for site in np.unique(ids)]
+    wide, features = (X.shape[0], X.shape[1] + more), tuple(names_of(X.shape[1] + more))
+    if issparse(X):
+        A = csr_matrix((X.data, X.indices, X.indptr), wide)
+    else:
+        A = np.pad(X, [(0, 0), (0, more)])
+    beside = {} if weights is None else {WEIGHT: weights}
+    whole = Table("", "", target, features, A, y, "", beside=beside)
+    named = lambda site: replace(whole.only(ids == site), name=str(site), source=str(site))
+    return [named(site) for site in np.unique(ids)]

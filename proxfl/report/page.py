@@ -1,28 +1,31 @@
 """A report: one HTML file with everything in it, for a phone, a screen and paper."""
 
 import base64
-import io
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import matplotlib
 from matplotlib.figure import Figure
 
-from proxfl.drawing.plots import STYLE
+from proxfl.console.words import lines, printable
+from proxfl.drawing.plots import drawn
 from proxfl.storage.files import write_text
 
+WIDEST = 500  # characters of a cell
 TONES = {"holds": "good", "does not hold": "bad", "holds in part": "fair"}
-TONES |= {"exact": "good", "biased": "fair", "diverged": "bad"}
+TONES |= {"exact": "good", "stalled": "fair", "diverged": "bad"}
 
 
 class Page:
-    """Sections in the order they were added; text is escaped, figures are inlined."""
+    """Sections in the order they were added; figures are inlined.
+
+    Texts may hold words from outside: they are made printable here, and escaped by the template.
+    """
 
     def __init__(self, title: str, lead: str = ""):
-        self.title, self.lead = title, lead
+        self.title, self.lead = printable(title), printable(lead)
         self.sections: list[dict[str, Any]] = []
 
     def section(self, heading: str) -> None:
@@ -32,21 +35,21 @@ class Page:
         self.sections[-1]["blocks"].append({"kind": kind, **content})
 
     def text(self, text: str) -> None:
-        self.add("text", text=text)
+        self.add("text", text=printable(text))
 
     def code(self, text: str) -> None:
-        self.add("code", text=text)
+        self.add("code", text=lines(text))
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Names and values, side by side."""
-        self.add("facts", facts={name: str(value) for name, value in facts.items()})
+        self.add("facts", facts=[(printable(k), printable(v)) for k, v in facts.items()])
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption="") -> None:
         """Numbers are set right; a row's last cell may be a verdict, which gets its colour."""
         cells = [[cell(value) for value in row] for row in rows]
         numbers = [all(row[j]["number"] for row in cells) for j in range(len(columns))]
         named = zip(columns, numbers, strict=True)
-        heads = [{"text": name, "number": number} for name, number in named]
+        heads = [{"text": printable(name, WIDEST), "number": number} for name, number in named]
         self.add("table", heads=heads, rows=cells, caption=caption)
 
     def figure(self, figure: Figure, caption: str) -> None:
@@ -65,13 +68,10 @@ class Page:
 
 def cell(value: Any) -> dict[str, Any]:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = f"{value:.4g}" if isinstance(value, float) else printable(value, WIDEST)
     return {"text": text, "number": number, "tone": TONES.get(text, "")}
 
 
 def inline(figure: Figure) -> str:
     """The figure as a data address; PNG, since a curve of many points is smaller so."""
-    buffer = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return "data:image/png;base64," + base64.b64encode(drawn(figure, "png", 160)).decode()

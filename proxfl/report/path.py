@@ -4,10 +4,12 @@ path.csv            one line per weight: the model's size, loss and rounds, its 
 coefficients.csv    one line per weight and coefficient that is not zero
 folds.csv           one line per fold and weight
 stability.csv       the share of folds that select each feature at each weight
-figures/            PNG and SVG
-report.html         all of it, to read
 model/              the chosen model, refitted on all rows, in the files of `proxfl train`
 path.json           what was run and chosen
+report.html         all of it, to read
+figures/            PNG and SVG
+
+In the tables, a text that a spreadsheet would take for a formula has an apostrophe before it.
 """
 
 from pathlib import Path
@@ -16,20 +18,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from proxfl.console.words import count, size
+from proxfl.console.words import called, count, csv_cell, size
 from proxfl.drawing import plots
 from proxfl.report import training
 from proxfl.report.page import Page
 from proxfl.report.path_figures import CHOICES, figures
 from proxfl.report.training import MOST_ROWS
+from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text
 from proxfl.train import folder
 from proxfl.train.folds import Validation
+from proxfl.train.local import total
+from proxfl.train.method import method_for
+from proxfl.train.model import output_key
 from proxfl.train.path import RegularisationPath
-from proxfl.train.spec import describe
+from proxfl.train.spec import describe, outcome_of
 from proxfl.train.train import Fit
 
-SUMMARY, REPORT, CHOSEN = "path.json", "report.html", "model"
+SUMMARY, REPORT = "path.json", "report.html"
 
 
 class Found(NamedTuple):
@@ -54,14 +60,16 @@ class Found(NamedTuple):
 
 
 def write(where: Path, found: Found, command: str) -> None:
-    drawn = figures(found.path, found.validation)
     with whole_folder(where) as made:
+        training.save(made / folder.CHOSEN, found.fit, command)
         for name, frame in frames(found).items():
-            write_text(made / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
-        plots.save_figures(drawn, made / "figures")
-        report(found, drawn, command).write(made / REPORT)
-        training.save(made / CHOSEN, found.fit, command)
-        folder.write_json(made / SUMMARY, summary(found, command))
+            text = frame.map(csv_cell).to_csv(index=False, lineterminator="\n")
+            write_text(made / f"{name}.csv", text)
+        documents.write_json(made / SUMMARY, summary(found, command))
+        with training.allowed_to_fail(where):
+            drawn = figures(found.path, found.validation)
+            report(found, drawn, command).write(made / REPORT)
+            plots.save_figures(drawn, made / "figures")
 
 
 def frames(found: Found) -> dict[str, pd.DataFrame]:
@@ -86,7 +94,8 @@ def frames(found: Found) -> dict[str, pd.DataFrame]:
 def coefficients(path: RegularisationPath) -> pd.DataFrame:
     along = zip(path.weights, path.models, strict=True)
     lines = [{"weight": weight} | entry for weight, model in along for entry in model.nonzeros()]
-    names = ["weight", "feature", *(["class"] if path.coef.ndim == 3 else []), "value"]
+    several = [output_key(path.agreement.classes)] if path.coef.ndim == 3 else []
+    names = ["weight", "feature", *several, "value"]
     return pd.DataFrame(lines, columns=names)
 
 
@@ -99,7 +108,7 @@ def fold_lines(path: RegularisationPath, validation: Validation, k: int) -> pd.D
 
 def summary(found: Found, command: str) -> dict[str, Any]:
     path, validation, index = found.path, found.validation, found.chosen
-    up, down = path.round_bytes
+    walked, scored, fitted = path.traffic, validation.traffic, total(found.fit.ledger)
     rounds = int(path.first_rounds + path.rounds.sum())
     return {
         "format": "proxfl path 1",
@@ -112,20 +121,27 @@ def summary(found: Found, command: str) -> dict[str, Any]:
         "largest_weight": float(path.weights[0]),
         "left_out_loss": float(validation.mean[index]),
         "left_out_error": float(validation.error[index]),
-        **{f"left_out_{name}": float(mean[index]) for name, mean in validation.mean_scores.items()},
+        **{f"left_out_{name}": known(mean[index]) for name, mean in validation.mean_scores.items()},
         "nonzeros": int(path.nonzeros[index]),
         "all_converged": bool(path.converged.all()),
         "path_rounds": rounds,
         "fold_rounds": int(validation.rounds.sum()),
-        "path_bytes_up": rounds * up,
-        "path_bytes_down": rounds * down,
+        "exchanges": walked.exchanges + scored.exchanges + fitted.exchanges,
+        "path_bytes_up": walked.up + scored.up + fitted.up,
+        "path_bytes_down": walked.down + scored.down + fitted.down,
+        "method": method_for(path.spec, path.agreement, along_path=True)._asdict(),
         "versions": folder.versions(),
     }
 
 
+def known(value: float) -> float | None:
+    """As JSON can hold it."""
+    return float(value) if np.isfinite(value) else None
+
+
 def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
     path, told = found.path, summary(found, command)
-    title = f"{path.spec.target}: the {path.sweep.axis} of a {path.spec.loss} model"
+    title = f"{called(outcome_of(path.spec))}: the {path.sweep.axis} of a {path.spec.loss} model"
     page = Page(title, lead(found))
     page.section("What was asked")
     page.code(describe(path.spec_at(found.chosen)))
@@ -146,9 +162,11 @@ def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
     page.section("What it cost")
     page.facts(
         {
-            "rounds of the path": f"{told['path_rounds']:,}",
+            "method": told["method"]["reason"],
+            "exchanges, all": f"{told['exchanges']:,}: path, folds, scores and the chosen model",
+            "rounds of the path": f"{told['path_rounds']:,}, those of each weight counted",
             "rounds of all folds": f"{told['fold_rounds']:,}",
-            "sent in the rounds of the path": f"{size(told['path_bytes_up'])} up, "
+            "sent": f"{size(told['path_bytes_up'])} up, "
             f"{size(told['path_bytes_down'])} down, all sites together",
             "models within the tolerance": f"{int(path.converged.sum())} of {len(path.weights)}",
         }
@@ -220,7 +238,8 @@ def chosen_parts(page: Page, found: Found) -> None:
     entries = [e | {"scaled": e["value"] * scale[e["feature"]]} for e in found.fit.model.nonzeros()]
     key = "scaled" if spec.standardise else "value"
     entries = sorted(entries, key=lambda entry: -abs(entry[key]))[:MOST_ROWS]
-    columns = {"feature": "feature", "class": "class", "value": "coefficient"}
+    columns = {key: key for key in ("feature", output_key(agreement.classes))}
+    columns |= {"value": "coefficient"}
     columns |= {"scaled": "standardised"} if spec.standardise else {}
     columns = {name: head for name, head in columns.items() if entries and name in entries[0]}
     page.table(

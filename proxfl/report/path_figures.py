@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from proxfl.drawing import plots
-from proxfl.report.training_figures import WIDTH, shorter
+from proxfl.report.training_figures import WIDTH
 from proxfl.train.folds import Validation, standard_error
 from proxfl.train.path import RegularisationPath
 
@@ -35,7 +35,7 @@ def coefficients(path: RegularisationPath, validation: Validation) -> Figure:
     for j in order[NAMED:]:
         axes.plot(path.weights, entered(values[:, j]), color="0.75", linewidth=0.8, zorder=1)
     for i, j in enumerate(order[:NAMED]):
-        style = {"color": plots.COLOURS[1 + i], "label": shorter(names[j])}
+        style = {"color": plots.COLOURS[1 + i], "label": plots.words(names[j])}
         axes.plot(path.weights, entered(values[:, j]), **style, zorder=2)
     axes.axhline(0, color=plots.COLOURS[0], linewidth=0.8, zorder=0)
     weight_axis(axes, path, validation)
@@ -92,7 +92,7 @@ def stability(path: RegularisationPath, validation: Validation) -> Figure:
     mesh = axes.pcolormesh(
         edges, np.arange(len(order) + 1), shares[:, order].T, cmap="Blues", vmin=0, vmax=1
     )
-    axes.set_yticks(np.arange(len(order)) + 0.5, [shorter(validation.parts[j]) for j in order])
+    axes.set_yticks(np.arange(len(order)) + 0.5, [plots.words(validation.parts[j]) for j in order])
     axes.tick_params(axis="y", length=0)
     axes.grid(False)
     weight_axis(axes, path, validation, colour=plots.COLOURS[2])

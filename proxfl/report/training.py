@@ -1,48 +1,96 @@
 """The report of one training run, from what its folder tells."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from proxfl.console.words import count, size, unit_of
+from proxfl.console.log import logger
+from proxfl.console.words import called, count, size, unit_of
+from proxfl.report.inference import inference
 from proxfl.report.page import Page
+from proxfl.report.survival import survival
 from proxfl.report.training_figures import bars, by_size, objective_figure, optimality_figure
+from proxfl.tables import Schema
 from proxfl.train import folder
+from proxfl.train.drivers.driver import shortfall
+from proxfl.train.penalties import chosen
 from proxfl.train.saved import Saved
-from proxfl.train.spec import describe, in_words
+from proxfl.train.spec import Spec, columns_of, describe, in_words
+from proxfl.train.terms import schema_of, terms
 from proxfl.train.train import Fit
+
+log = logger("proxfl.report")
 
 MOST_ROWS = 500  # of a table; model.json has the rest
 MOST_FAULTS = 100  # of a table; manifest.json has the rest
 
 
 def page(saved: Saved) -> Page:
-    model, sites = saved.model, saved.manifest["sites"]
-    title = f"{model['target']}: a {saved.spec.loss} model from {count(sites, 'site')}"
-    nonzero = f"{len(model['nonzeros'])} of {np.size(model['coef'])} coefficients are not zero."
-    made = Page(title, f"{verdict(model['certificate'])} {nonzero}")
+    made = Page(title(saved), lead(saved))
     for heading, fill in SECTIONS.items():
-        if heading == DEPLOYED and "deployment" not in saved.manifest:
+        if not there(heading, saved):
+            continue
+        if heading == INFERRED and saved.model.get("inference") is None:
             continue
         made.section(heading)
         fill(made, saved)
     return made
 
 
+def sites_of(saved: Saved) -> list[str]:
+    """Their names; a masked run has what it knows of them under one name for all."""
+    real = saved.manifest.get("deployment", {}).get("sites")
+    return list(real) if real else [site["name"] for site in saved.manifest["sites"]]
+
+
+def title(saved: Saved) -> str:
+    sites = count(sites_of(saved), "site")
+    return f"{called(saved.model['target'])}: a {saved.spec.loss} model from {sites}"
+
+
+def lead(saved: Saved) -> str:
+    """What came of it, in two sentences."""
+    model = saved.model
+    nonzero = f"{len(model['nonzeros'])} of {np.size(model['coef'])} coefficients are not zero."
+    return f"{verdict(model['certificate'])} {nonzero}"
+
+
+def there(heading: str, saved: Saved) -> bool:
+    if heading == SURVIVAL:
+        return "survival" in saved.model
+    return heading != DEPLOYED or "deployment" in saved.manifest
+
+
 def save(where: Path, fit: Fit, command: str) -> None:
     """All files of a finished run: the model first, so that no picture can cost it."""
-    page(folder.write(where, fit, command)).write(where / folder.REPORT)
+    saved = folder.write(where, fit, command)
+    with allowed_to_fail(where):
+        page(saved).write(where / folder.REPORT)
+
+
+@contextmanager
+def allowed_to_fail(where: Path) -> Iterator[None]:
+    """For what is drawn once the results are safe: whatever goes wrong there is but a warning."""
+    try:
+        yield
+    except Exception as error:  # others' code draws names from anywhere
+        why = f"{type(error).__name__}: {error}"
+        log.warning("The results are in %s, but not all of their report: %s", where, why)
 
 
 def verdict(certificate: Mapping[str, Any]) -> str:
     rounds, tolerance = count(certificate["rounds"], "round"), certificate["tolerance"]
     found = f"optimality {certificate['optimality']:.2g}"
+    if certificate.get("obstacle"):
+        return f"Not converged after {rounds}, with {found}. {certificate['obstacle']}"
     if certificate["converged"]:
         return f"Converged after {rounds}: {found} is within the tolerance {tolerance:.2g}."
-    return f"Not converged after {rounds}: {found} is above the tolerance {tolerance:.2g}."
+    short = shortfall(certificate["optimality"], certificate.get("relative_gap"), tolerance)
+    return f"Not converged after {rounds}: {short}."
 
 
 def asked(made: Page, saved: Saved) -> None:
@@ -51,7 +99,9 @@ def asked(made: Page, saved: Saved) -> None:
     made.code(describe(spec))
     chosen = {"local steps": spec.local_steps, "rows per step": spec.batch or "all"}
     chosen |= {"sites per round": spec.cohort or "all", "eta": spec.eta or "found on the way"}
-    made.facts({"method": spec.algorithm, **chosen, "rounds at most": f"{spec.rounds:,}"})
+    chosen |= {"rounds at most": f"{spec.rounds:,}"}
+    method = saved.manifest["method"]
+    made.facts({"method": method["name"], "why": method["reason"], **chosen})
 
 
 def found(made: Page, saved: Saved) -> None:
@@ -64,29 +114,46 @@ def found(made: Page, saved: Saved) -> None:
             made.figure(bars(saved), f"The largest coefficients.{scaled}")
         single(made, saved)
     else:
-        by_class(made, saved)
-    names = [str(label) for label in model["classes"]] if coef.ndim > 1 else [""]
+        by_output(made, saved)
+    names = [str(label) for label in model["outputs"]] if coef.ndim > 1 else [""]
     values = np.atleast_1d(model["intercept"]).tolist()
     if saved.spec.intercept:
         pairs = zip(names, values, strict=True)
         made.facts({f"intercept {name}".strip(): f"{value:.6g}" for name, value in pairs})
-    if model["classes"] and coef.ndim == 1:
-        made.text(f"A positive score speaks for {model['target']} = {model['classes'][1]}.")
+    for sentence in remarks(model):
+        made.text(sentence)
+
+
+def remarks(model: Mapping[str, Any]) -> list[str]:
+    """What is to be said of the coefficients beside their values."""
+    shapes = (p.sweep.parts.said for p in chosen(Spec.from_dict(model["problem"])) if p.sweep)
+    said = [shape(np.array(model["coef"])) for shape in shapes] + [positive(model)]
+    return [sentence for sentence in said if sentence is not None]
+
+
+def positive(model: Mapping[str, Any]) -> str | None:
+    """Which of two classes the coefficients speak for."""
+    if not model["classes"] or np.ndim(model["coef"]) > 1:
+        return None
+    target, label = called(model["target"]), called(model["classes"][1])
+    return f"A positive score speaks for {target} = {label}."
 
 
 def single(made: Page, saved: Saved) -> None:
     entries, shown = by_size(saved), 3 if saved.spec.standardise else 2
-    rows = [[e["feature"], e["value"], e["scaled"]][:shown] for e in entries[:MOST_ROWS]]
+    by = lambda key: terms(saved.model, {entry["feature"]: entry[key] for entry in entries})
+    pairs = zip(by("value"), by("scaled"), strict=True)
+    rows = [[term.name, term.shown(), scaled.shown()][:shown] for term, scaled in pairs]
     heads = ["feature", "coefficient", "standardised"][:shown]
-    made.table(heads, rows, caption(len(entries)))
+    made.table(heads, rows[:MOST_ROWS], caption(len(rows)))
 
 
-def by_class(made: Page, saved: Saved) -> None:
-    """One row per feature that is in the model, one column per class."""
+def by_output(made: Page, saved: Saved) -> None:
+    """One row per feature that is in the model, one column per class or target."""
     model, coef = saved.model, np.array(saved.model["coef"])
     order = [j for j in np.argsort(-np.abs(coef).max(axis=1), kind="stable") if coef[j].any()]
     rows = [[model["features"][j], *coef[j].tolist()] for j in order[:MOST_ROWS]]
-    made.table(["feature", *map(str, model["classes"])], rows, caption(len(order)))
+    made.table(["feature", *map(str, model["outputs"])], rows, caption(len(order)))
 
 
 def caption(rows: int) -> str:
@@ -127,7 +194,7 @@ def convergence(made: Page, saved: Saved) -> None:
 
 
 def communication(made: Page, saved: Saved) -> None:
-    manifest, sites = saved.manifest, len(saved.manifest["sites"])
+    manifest, sites = saved.manifest, len(sites_of(saved))
     each = (saved.series("bytes_up") + saved.series("bytes_down")) / sites
     unit, scale = unit_of(float(each[-1]))
     figure = optimality_figure(saved, each / scale, f"{unit} per site, up and down")
@@ -147,16 +214,23 @@ LEDGER = {
     "evaluate": "losses and full gradients, for the certificate",
     "imbalance": "mean of the slopes, for the duality gap",
     "conjugate": "conjugates of the losses, for the duality gap",
+    "information": "curvature and score products, for standard errors",
+    "newton": "Newton steps: losses, gradients and Hessians, which tell second moments of features",
+    "survival": "survival curves and concordance",
 }
 
 
 def site_table(made: Page, saved: Saved) -> None:
     sites = saved.manifest["sites"]
-    dropped = any(site["dropped"] for site in sites)
-    keys = ["name", "rows", *(["dropped"] if dropped else []), "weight", "loss"]
+    counts = [key for key in ("dropped", "filled") if any(site.get(key) for site in sites)]
+    keys = ["name", "rows", *counts, "weight", "loss"]
+    outcomes = list(dict.fromkeys(key for site in sites for key in site.get("outcome", ())))
+    several = isinstance(saved.spec.target, tuple)
+    of_target = [key if several else f"{saved.model['target']}: {key}" for key in outcomes]
+    rest = lambda site: [site.get("outcome", {}).get(key, 0) for key in outcomes]
     made.table(
-        ["site" if key == "name" else key for key in keys],
-        [[site[key] for key in keys] for site in sites],
+        [{"name": "site", "filled": "values filled in"}.get(key, key) for key in keys] + of_target,
+        [[site[key] for key in keys] + rest(site) for site in sites],
         "The loss is the mean over a site's rows, without the penalty.",
     )
 
@@ -165,13 +239,31 @@ def data(made: Page, saved: Saved) -> None:
     agreement, spec = saved.manifest["agreement"], saved.spec
     facts = {"rows": f"{sum(agreement['rows']):,}", "features": len(agreement["features"])}
     if agreement["classes"]:
-        facts["classes"] = ", ".join(map(str, agreement["classes"]))
+        facts["classes"] = ", ".join(map(called, agreement["classes"]))
     facts["missing values"] = {
         "refuse": "none",
         "drop": "their rows were dropped",
         "mean": "filled with the mean over all sites",
     }[spec.missing]
+    if (schema := schema_of(saved.model)) is not None:
+        facts["missing values"] += ", unless the schema says otherwise"
     made.facts(facts)
+    if schema is not None:
+        used = set(agreement["features"])
+        made.table(
+            ["column", "kind", "features", "what the numbers mean", "missing"],
+            [
+                [
+                    name,
+                    column.name,
+                    uses(schema, name, used, saved),
+                    column.words,
+                    column.missing or spec.missing,
+                ]
+                for name, column in schema.columns.items()
+            ],
+            "The columns, as the schema has them.",
+        )
     if any(agreement["centre"]):
         columns = zip(*(agreement[key] for key in ("features", "centre", "scale")), strict=True)
         made.table(
@@ -180,6 +272,14 @@ def data(made: Page, saved: Saved) -> None:
             "Over all sites, from each site's counts, means and sums of squares.",
         )
     made.text("No row of data is in this report, nor did any leave its site.")
+
+
+def uses(schema: Schema, name: str, used: Collection[str], saved: Saved) -> str:
+    """What a column gives to the model."""
+    if name in columns_of(saved.spec):
+        return "the target"
+    found = [feature for feature in schema.made_of(name) if feature in used]
+    return ", ".join(found) or "none"
 
 
 def again(made: Page, saved: Saved) -> None:
@@ -202,7 +302,14 @@ def deployment(made: Page, saved: Saved) -> None:
     made.text(f"{who} The run was resumed {again}." if held["resumed"] else who)
     secure = "TLS, sites known by their keys" if held["secure"] else "in the clear"
     quorum = f"{held['quorum']} of {count(len(sites), 'site')}"
-    made.facts({"connection": secure, "quorum": quorum})
+    facts = {"connection": secure, "quorum": quorum}
+    if masking := held.get("masking"):
+        facts |= {
+            "masked": "the server saw sums over all sites and nothing of any one; all of them "
+            "followed the run and signed its model",
+            "members' words": masking["words"],
+        }
+    made.facts(facts)
     rows = [[name, site["rounds"], *sizes(site)] for name, site in sites.items()]
     made.table(
         ["site", "rounds", "payload up", "payload down", "Flower up", "Flower down"],
@@ -232,9 +339,13 @@ def faults(made: Page, found: list[dict[str, Any]]) -> None:
 
 
 DEPLOYED = "Deployment"  # there for real sites only
+SURVIVAL = "Survival"  # there for models of it
+INFERRED = "Standard errors"  # there if they were asked for
 SECTIONS = {
     "What was asked": asked,
     "What was found": found,
+    INFERRED: inference,
+    SURVIVAL: survival,
     "Certificate": certificate,
     "Convergence": convergence,
     "Communication": communication,

@@ -21,18 +21,15 @@ def by_size(saved: Saved) -> list[dict[str, Any]]:
 
 def bars(saved: Saved) -> Figure:
     entries = by_size(saved)[:MOST_BARS][::-1]
-    names, values = [shorter(e["feature"]) for e in entries], [e["scaled"] for e in entries]
+    names, values = [plots.words(e["feature"]) for e in entries], [e["scaled"] for e in entries]
     figure, (axes,) = plots.panels(1, width=WIDTH, height=0.8 + 0.2 * len(entries))
     colours = [plots.COLOURS[1] if value > 0 else plots.COLOURS[2] for value in values]
-    axes.barh(names, values, color=colours)
+    axes.barh(range(len(names)), values, color=colours)
+    axes.set_yticks(range(len(names)), names)
     axes.axvline(0, color=plots.COLOURS[0], linewidth=0.8)
     axes.grid(False, axis="y")
     axes.set(xlabel="coefficient" + (" (standardised)" if saved.spec.standardise else ""))
     return figure
-
-
-def shorter(name: str, most: int = 28) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def curve(saved: Saved, x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) -> Figure:
@@ -45,7 +42,8 @@ def curve(saved: Saved, x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) 
     if not counted.all():
         ground, level = axes.get_xaxis_transform(), np.full((~counted).sum(), 0.02)
         axes.plot(x[~counted], level, "|", color=plots.COLOURS[2], transform=ground)
-    plots.label(axes, "", x_name, y_name, legend=False)
+    # Without points, as of a first round that is exact, there is nothing to take the log of.
+    plots.label(axes, "", x_name, y_name, log="y" if shown.any() else "", legend=False)
     return figure
 
 

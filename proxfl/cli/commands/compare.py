@@ -11,15 +11,16 @@ TAU = 5
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    problems = "one of the shipped problems (repeatable; default: all, or the lasso with --quick)"
+    problems = "one of the leagues (repeatable; default: all, or the lasso with --quick)"
     add("--problem", action="append", metavar="NAME", help=problems)
-    methods = "a method of the table (repeatable; default: all)"
+    methods = "a method of the table (repeatable; default: all that can enter)"
     add("--method", action="append", metavar="NAME", help=methods)
     add_own(parser)
     add("--local-steps", type=count, default=TAU, metavar="N")
-    rounds = "of a run (default: 1500, or 200 with --quick)"
+    rounds = "of a run (default: 600, or 200 with --quick)"
     add("--rounds", type=count, metavar="N", help=rounds)
-    add("--draws", type=count, metavar="N", help="data sets per problem (default: 5, or 1)")
+    draws = "data sets per problem besides those for tuning (default: 10, or 1)"
+    add("--draws", type=count, metavar="N", help=draws)
     add("--quick", action="store_true", help="one problem, few rounds, one draw")
     add("--out", type=folder, default=Path("out/compare"), help="result folder")
 
@@ -28,25 +29,32 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.console.progress import progress
     from proxfl.console.table import show
     from proxfl.research.league.entrants import ENTRANTS
-    from proxfl.research.league.show import NARROW, is_saved, read, save, write
+    from proxfl.research.league.show import NARROW, is_saved, parts, printed, read, save, write
     from proxfl.research.league.standings import play
-    from proxfl.research.shipped import PROBLEMS
+    from proxfl.research.shipped import CONDITIONS, PROBLEMS
 
     chosen = [pick(ENTRANTS, name, "method") for name in args.method or ENTRANTS]
     if args.sites:
         problems = {"your sites": own(args)}
     else:
-        names = args.problem or (QUICK if args.quick else tuple(PROBLEMS))
-        problems = {name: pick(PROBLEMS, name, "problem") for name in names}
-    rounds = args.rounds or (200 if args.quick else 1500)
-    draws = args.draws or (1 if args.quick or args.sites else 5)
+        known = PROBLEMS | CONDITIONS
+        names = args.problem or (QUICK if args.quick else tuple(known))
+        if not set(names) <= set(known):
+            from proxfl.research.real.problems import LEAGUES  # which needs scikit-learn
+
+            known = known | LEAGUES
+        problems = {name: pick(known, name, "problem") for name in names}
+    rounds = args.rounds or (200 if args.quick else 600)
+    draws = args.draws or (1 if args.quick or args.sites else 10)
     for name, problem in problems.items():
         settings = dict(tau=args.local_steps, rounds=rounds, seeds=draws)
         about = settings | {"methods": [entrant.name for entrant in chosen], "data": digest(args)}
         if not is_saved(name, args.out, about):  # else it was done before an interruption
             with progress(name, len(chosen)) as report:
-                save(play(chosen, problem, report=report, **settings), name, args.out, about)
-        table = read(name, args.out)[["method", *NARROW]]
+                kept = parts(name, args.out, about)
+                shown = play(chosen, problem, kept, report=report, **settings)
+                save(shown, name, args.out, about)
+        table = printed(read(name, args.out))[list(NARROW)]
         show(name, list(table), table.values.tolist())
     print(f"Report: {write(list(problems), args.out, spelt(args))}")
     return 0

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.cli.shared import options
-from proxfl.cli.shared.arguments import refuse_full, unused
+from proxfl.cli.shared.arguments import unused
 from proxfl.console.progress import progress
 from proxfl.console.table import show as table
+from proxfl.console.words import printable
 from proxfl.errors import DONE, NOT_CONVERGED, InputError
-from proxfl.tables import read_sites
+from proxfl.storage.files import refuse_full
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.fixed import applies
-from proxfl.train.folder import read
-from proxfl.train.folds import cross_validate, deal
-from proxfl.train.path import path
-from proxfl.train.spec import Spec, read_toml
-from proxfl.train.train import ConvergenceWarning, begin, run
+from proxfl.train.folder import REPORT, read
+from proxfl.train.folds import deal, path_with_folds
+from proxfl.train.spec import Spec, outcome_of, read_toml
+from proxfl.train.train import ConvergenceWarning, begin, read_tables, run
 
 EPILOG = """
 The weight of one penalty runs from the smallest that leaves an empty model down a grid. Every
@@ -31,8 +31,8 @@ line win over it, and a weight there that the path runs along is not used.
 
 Results go to a folder: path.csv, coefficients.csv, folds.csv, stability.csv, figures, report.html,
 path.json, and model/ with the files of 'proxfl train'.
-Exit codes: 0 converged, 2 bad input (nothing written), 3 the chosen model is not converged, 130
-interrupted (nothing written).
+Exit codes: 0 converged, 2 bad input (nothing written), 3 the chosen model is not converged, 4 the
+disk is full or read-only (nothing written), 130 interrupted (nothing written).
 """
 
 
@@ -50,14 +50,14 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.report import path as path_folder
 
     spec, choice = asked(args)
-    where = unused("path", spec.target) if spec.out is None else Path(spec.out)
+    where = unused("path", outcome_of(spec)) if spec.out is None else Path(spec.out)
     refuse_full(where)
     command = options.typed("path", args, options.given(args) | options.given(args, Choice))
     found = work(spec, choice)
     path_folder.write(where, found, command)
     if args.json:
         print(as_json(path_folder.summary(found, command), where))
-        print(f"Results: {where}", file=sys.stderr)
+        print(f"Results: {printable(where)}", file=sys.stderr)
     else:
         show(found, where)
     if found.fit.solution.converged:
@@ -79,8 +79,8 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
     spec = options.spec_of(args, given | {key: 1.0}, others=Choice.table())
     if applies(spec):
         raise InputError(
-            "a path is made with the method decoupled, all sites and all rows; leave out "
-            "--algorithm, --batch and --cohort."
+            "a path is made with newton or decoupled, all sites and all rows; choose among these "
+            "with --algorithm, and leave out --batch and --cohort."
         )
     return spec, choice
 
@@ -88,12 +88,10 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
 def work(spec: Spec, choice: Choice) -> Any:
     from proxfl.report.path import Found
 
-    tables = read_sites(spec.sites, spec.target, spec.missing)
+    tables = read_tables(spec)
     folds = len(deal(spec, choice, tables))
     with progress(f"Path along {choice.sweep}", choice.points * (folds + 1)) as report:
-        walked = path(spec, tables, choice, watch=report)
-        later = lambda done: report(choice.points + done)
-        validation = cross_validate(walked, tables, later)
+        walked, validation = path_with_folds(spec, tables, choice, report)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said at the end
         fit = run(begin(walked.spec_at(validation.chosen(choice.rule)), tables))
@@ -101,23 +99,26 @@ def work(spec: Spec, choice: Choice) -> Any:
 
 
 def show(found: Any, where: Path) -> None:
+    from proxfl.cli.shared.results import MOST_ROWS
     from proxfl.report.path import choice_rows
+    from proxfl.train.terms import table_of
 
     heads = ["rule", found.path.key, "size", "loss left out", "standard error"]
     table("Choices", [*heads, *found.validation.scores], choice_rows(found))
-    entries = [[e["feature"], e["value"]] for e in found.fit.model.nonzeros()[:20]]
-    if entries:
-        table("The largest coefficients", ["feature", "value"], entries)
+    columns, rows = table_of(read(where / "model").model)
+    if rows:
+        table("The largest coefficients", columns, rows[:MOST_ROWS])
     if found.at_the_end:
         print("The loss is least at the end of the path; a smaller --ratio would go on.")
-    print(f"Results: {where}")
-    print(f"Report: {where / 'report.html'}")
-    print(f"Model: {where / 'model'}")
+    print(f"Results: {printable(where)}")
+    if (report := where / REPORT).exists():
+        print(f"Report: {printable(report)}")
+    print(f"Model: {printable(where / 'model')}")
 
 
 def as_json(told: dict[str, Any], where: Path) -> str:
     from proxfl.cli.shared import results
 
-    keys = ("choice", "weight", "weights", "path_rounds", "fold_rounds")
+    keys = ("choice", "weight", "weights", "path_rounds", "fold_rounds", "exchanges")
     own = {name: held for name, held in told.items() if name in keys or name[:9] == "left_out_"}
-    return json.dumps(own | json.loads(results.as_json(read(where / "model"))))
+    return json.dumps(json.loads(results.as_json(read(where / "model"))) | own)

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from proxfl.console.words import printable
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="a result folder")
@@ -10,7 +12,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.report.training import page
-    from proxfl.train.folder import REPORT, read
+    from proxfl.train.folder import REPORT, model_folder, read
 
-    print(f"Report: {page(read(args.folder)).write(args.folder / REPORT)}")
+    folder = model_folder(args.folder)
+    written = page(read(folder)).write(folder / REPORT)
+    print(f"Report: {printable(written)}")
     return 0

@@ -1,10 +1,19 @@
-"""`proxfl steps`: the constants of a problem, and what the paper's theorems say of steps for it."""
+"""`proxfl steps`: the constants of a problem, and what theorems say of steps for it."""
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from proxfl.cli.shared.arguments import add_own, count, own, pick
+from proxfl.errors import InputError
 
-ROUNDS = 2000  # of proximal gradient, towards F* and the points where constants are measured
+if TYPE_CHECKING:
+    from proxfl.algorithms import Decoupled
+    from proxfl.research.theory import Constant, Constants, Local
+
+ROUNDS = 2000  # towards F* and the points where constants are measured
+SOLVED = 1e-6  # the relative optimality at which the sites' Hessians are those at the solution
+
+MET = {True: "yes", False: "no", None: "not known: rests on an estimate"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,52 +34,80 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.research.shipped import PROBLEMS
 
     make = own(args) if args.sites else pick(PROBLEMS, args.problem, "problem")
-    tau = args.local_steps
-    asked = None if args.eta is None else Decoupled(args.eta, args.eta_g, tau)
+    tau, eta_g = args.local_steps, args.eta_g
+    asked = None if args.eta is None else Decoupled(args.eta, eta_g, tau)
     with precision(np.float64):
-        constants, mean_smoothness = measure(make(0))
-    told = [
-        ["L, of the most curved client", constants.smoothness],
-        ["L of the mean loss", mean_smoothness],
-        ["sigma^2, of one sample's gradient", constants.variance],
-        ["mu, proximal PL", constants.proximal_pl],
-        ["mu, strong convexity", constants.strong_convexity],
-        ["B_g, subgradients of g", constants.subgradient],
-    ]
-    show("Constants, measured on the way to the solution", ["constant", "value"], told)
-    proposal = theory.propose(constants, tau, mean_smoothness)
-    named = {
-        "covered by Theorems 3.5 and 3.6": proposal.theorem_35,
-        "covered by Theorem 3.7": proposal.theorem_37,
-        "practical: eta_round = 1/L of the mean loss": proposal.practical,
-    }
-    known = {name: steps for name, steps in named.items() if steps is not None}
-    rows = [[name, s.eta, s.eta_g, tau, s.eta_round] for name, s in known.items()]
-    show("Steps to use", ["which", "eta", "eta_g", "tau", "eta_round"], rows)
-    title = "The steps you gave" if asked else "The practical steps, by the theorems"
-    found = theory.conditions(constants, asked or proposal.practical)
-    rows = [[c.theorem, c.sentence, "yes" if c.holds else "no"] for c in found]
-    show(title, ["theorem", "condition", "met"], rows)
+        constants, local = measure(make(0))
+        proposals = theory.propose(constants, tau, eta_g)
+        steps = asked or proposals[-1].steps
+        met = conditions(constants, local, steps)
+        near = near_the_solution(local, eta_g, tau)
+    show("Constants", ["constant", "value", "holds"], table(constants))
+    rows = [[name, s.eta, s.eta_g, tau, s.eta_round, standing] for name, s, standing in proposals]
+    show("Steps to use", ["which", "eta", "eta_g", "tau", "eta_round", "standing"], rows)
+    show(f"Near the solution, with eta_g = {eta_g:g} and tau = {tau}", ["what", "eta_round"], near)
+    title = "The steps you gave" if asked else "The steps to try first, by the theorems"
+    show(title, ["theorem", "condition", "met"], met)
+    print("Theorems 3.5 to 3.7 are the paper's; A, B, E, (*) and (**) are ours: docs/theory.md.")
     return 0
 
 
-def measure(shipped):
-    """The constants along a run of proximal gradient, and the smoothness of the mean loss."""
+def conditions(constants: "Constants", local: "Local | None", steps: "Decoupled") -> list[list]:
+    """A row for every demand, with all theorems that make it."""
+    from proxfl.research import theory
+
+    rows: dict[tuple[str, bool | None], list[str]] = {}
+    for one in theory.conditions(constants, steps):
+        rows.setdefault((one.sentence, one.holds), []).append(one.theorem)
+    if local is not None and local.size:
+        radius = local.radius(float(steps.eta_round), float(steps.eta_g), steps.tau)
+        sentence = f"the spectral radius of a round near the solution is {radius:.4g}, below 1"
+        rows[sentence, radius < 1] = ["E"]
+    return [[", ".join(names), words, MET[holds]] for (words, holds), names in rows.items()]
+
+
+def table(constants: "Constants") -> list[list[Any]]:
+    def row(name: str, constant: "Constant") -> list[Any]:
+        return [name, constant.value, "proven" if constant.proven else "estimate, seen on a path"]
+
+    return [
+        row("L, of the most curved client", constants.smoothness),
+        row("L_f, of the mean loss", constants.mean_smoothness),
+        row("sigma^2, of one sample's gradient", constants.variance),
+        row("mu, proximal PL", constants.proximal_pl),
+        row("mu, strong convexity", constants.strong_convexity),
+        row("B_g, subgradients of g", constants.subgradient),
+    ]
+
+
+def near_the_solution(local: "Local | None", eta_g: float, tau: int) -> list[list[Any]]:
+    """The local limit: no promise for runs from afar."""
+    if local is None:
+        return [["stable up to", "not computed: too large, or the solution was not reached"]]
+    return [["stable up to, by the sites' Hessians", local.longest_stable(eta_g, tau)]]
+
+
+def measure(shipped: Any) -> "tuple[Constants, Local | None]":
+    """The constants along a run to the solution, and the problem there, if the run got there."""
     import jax
     import jax.numpy as jnp
 
-    from proxfl.algorithms import ProximalGradient
-    from proxfl.engine.measure import ObjectiveValue
+    from proxfl.algorithms import Accelerated, Decoupled
+    from proxfl.engine.measure import ObjectiveValue, optimality
     from proxfl.engine.simulate import simulate
     from proxfl.engine.smoothness import mean_curvature_bound
     from proxfl.research import theory
 
     problem, shards = shipped.problem.normalised(), shipped.shards
     L = float(mean_curvature_bound(problem, shards, problem.x0, jax.random.key(0)))
-    gradient = ProximalGradient(1 / L)
-    path, seen = [problem.x0], {"observe": {"objective": ObjectiveValue()}, "progress": False}
-    for rounds in (ROUNDS // 100, ROUNDS):
-        result = simulate(gradient, problem, shards, rounds=rounds, every=rounds, **seen)
-        path.append(jax.tree.map(jnp.asarray, result.model))
-    optimum = float(result.history["objective"][-1])
-    return theory.estimate(problem, shards, path, optimum), L
+    if not L > 0:
+        raise InputError(f"The loss has curvature {L} at the start, so no theorem gives a step.")
+    seen = {"objective": ObjectiveValue(), "optimality": optimality(problem, shards, 1 / L)}
+    method = Accelerated(Decoupled(1 / L))
+    options: Any = {"rounds": ROUNDS, "every": ROUNDS, "observe": seen, "progress": False}
+    result = simulate(method, problem, shards, **options)
+    solution = jax.tree.map(jnp.asarray, result.model)
+    path = [problem.x0, (problem.x0 + solution) / 2, solution]
+    constants = theory.estimate(problem, shards, path, float(result.history["objective"][-1]))
+    solved = result.history["optimality"][-1] <= SOLVED
+    return constants, theory.linearise(problem, shards, solution) if solved else None

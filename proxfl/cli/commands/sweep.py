@@ -1,9 +1,13 @@
 """`proxfl sweep`: a grid or a random search over steps and penalty, in one compiled program."""
 
 import argparse
+import math
 from pathlib import Path
 
 from proxfl.cli.shared.arguments import count, folder, pick
+from proxfl.errors import InputError
+
+MOST = 10_000  # points of a sweep
 
 
 def span(text: str) -> tuple[float, float, int]:
@@ -13,8 +17,8 @@ def span(text: str) -> tuple[float, float, int]:
         found = float(low), float(high), int(points)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH:POINTS") from None
-    if not 0 < found[0] <= found[1] or found[2] < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} needs 0 < LOW <= HIGH and POINTS >= 1")
+    if not 0 < found[0] <= found[1] < math.inf or not 1 <= found[2] <= MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} needs 0 < LOW <= HIGH and 1 to {MOST} POINTS")
     return found
 
 
@@ -45,6 +49,9 @@ def main(args: argparse.Namespace) -> int:
 
     spans = {"eta": args.eta, "eta_g": args.eta_g}
     spans |= {"theta": args.theta} if args.theta else {}
+    grid = math.prod(many for _, _, many in spans.values())
+    if (args.random or grid) > MOST:
+        raise InputError(f"a sweep has at most {MOST} points, got {args.random or grid}.")
     frame = search(
         pick(PROBLEMS, args.problem, "problem"),
         args.algorithm,

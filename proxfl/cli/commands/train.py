@@ -1,7 +1,6 @@
 """`proxfl train SITES... --target COLUMN --loss LOSS`: a model with a certificate, and a report."""
 
 import argparse
-import math
 import shlex
 import signal
 import sys
@@ -12,14 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxfl.cli.shared import options
-from proxfl.cli.shared.arguments import refuse_full, unused
+from proxfl.cli.shared.arguments import folder as to_folder
+from proxfl.cli.shared.arguments import unused
 from proxfl.console import sinks
 from proxfl.console.progress import progress
+from proxfl.console.words import printable
 from proxfl.deploy.ops.stopping import in_main_thread
-from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED, InputError
+from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED, DiskError, InputError
+from proxfl.storage.files import refuse_full
 from proxfl.train import folder as results
 from proxfl.train import train as fitting
-from proxfl.train.spec import Spec
+from proxfl.train.spec import Spec, outcome_of
 
 EPILOG = """
 A TOML file given with --config holds the same options, spelt with underscores (local_steps = 5);
@@ -28,7 +30,7 @@ those on the command line win over it.
 Results go to a folder: model.json, model.safetensors, history.jsonl, manifest.json, report.html.
 An interrupted run (Ctrl-C, SIGTERM) keeps a checkpoint there, and --resume goes on from it.
 Exit codes: 0 converged, 2 bad input (nothing written), 3 not converged (the model is written, and
-says so), 130 interrupted.
+says so), 4 the disk is full or read-only (--resume goes on once it is not), 130 interrupted.
 """
 
 
@@ -38,7 +40,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     resume = "go on with the run in this folder; only --rounds and --tol may be given anew"
     parser.add_argument("--resume", type=Path, metavar="DIR", help=resume)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    parser.add_argument("--tensorboard", metavar="DIR", help="send the rounds to TensorBoard files")
+    events = "send the rounds to TensorBoard files"
+    parser.add_argument("--tensorboard", type=to_folder, metavar="DIR", help=events)
     parser.add_argument("--mlflow", metavar="URI", help="send the rounds to an MLflow server")
     parser.epilog = options.conventions() + "\n" + EPILOG
 
@@ -67,13 +70,15 @@ def conclude(folder: Path, json: bool, resumption: str) -> int:
     told = results.read(folder)
     if json:
         print(as_json(told))
-        print(f"Results: {folder}", file=sys.stderr)
+        print(f"Results: {printable(folder)}", file=sys.stderr)
     else:
         summary(told, folder)
     if told.model["certificate"]["converged"]:
         return DONE
+    if told.model["certificate"].get("obstacle"):
+        return NOT_CONVERGED  # and more rounds would not change that, as was said
     more = f"{resumption} --rounds {2 * told.spec.rounds}"
-    print(f"The certificate is not met; for more rounds: {more}", file=sys.stderr)
+    print(f"The certificate is not met; for more rounds: {printable(more)}", file=sys.stderr)
     return NOT_CONVERGED
 
 
@@ -84,7 +89,7 @@ def resumption(folder: Path) -> str:
 def fresh(args: argparse.Namespace) -> Errand:
     given = options.given(args)
     spec = options.spec_of(args, given)
-    folder = unused("train", spec.target) if spec.out is None else Path(spec.out)
+    folder = unused("train", outcome_of(spec)) if spec.out is None else Path(spec.out)
     resume = "go on with a run that was interrupted there by --resume"
     refuse_full(folder, f"choose another with --out, or {resume}")
     return Errand(spec, folder, options.typed("train", args, given))
@@ -100,7 +105,7 @@ def resumed(args: argparse.Namespace) -> Errand:
             "and --tol may."
         )
     spec, manifest = results.read_spec(folder)
-    if is_finished(folder, given):
+    if is_finished(folder, manifest, given):
         return Errand(spec, folder, manifest["command"], finished=True)
     if manifest["versions"] != results.versions():
         print("The run began with other versions; its last bits may differ.", file=sys.stderr)
@@ -108,62 +113,73 @@ def resumed(args: argparse.Namespace) -> Errand:
     return Errand(spec.replace(**given), folder, command, manifest["fingerprints"])
 
 
-def is_finished(folder: Path, given: Mapping[str, Any]) -> bool:
+def is_finished(folder: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     """Whether a run has converged: it then has no state to go on from, and says so."""
-    if not (folder / results.MODEL).exists() or (folder / results.CHECKPOINT).exists():
+    if not manifest["finished"] or (folder / results.CHECKPOINT).exists():
         return False
+    if not results.read(folder).model["certificate"]["converged"]:
+        raise InputError(f"{folder / results.CHECKPOINT}: there is no such file; train anew.")
     if given:
         raise InputError(
             f"the run in {folder} has converged and keeps no state to go on from, so "
             f"{options.flag(next(iter(given)))} comes too late; start a new run with it."
         )
-    print(f"The run in {folder} is finished.", file=sys.stderr)
+    print(f"The run in {printable(folder)} is finished.", file=sys.stderr)
     return True
 
 
-def carry_out(errand: Errand, tensorboard: str | None = None, mlflow: str | None = None) -> bool:
+def carry_out(errand: Errand, tensorboard: Path | None = None, mlflow: str | None = None) -> bool:
     """Train and write the folder; whether that came to an end."""
-    from proxfl.report.training import save
-
-    done, label, goal = 0, f"Training on {errand.spec.target}, rounds", f"{errand.spec.tol:.1e}"
+    done, label = 0, fitting.heading(errand.spec)
     try:
         with on_sigterm(), progress(label, None) as report, ExitStack() as stack:
             job = fitting.begin(errand.spec)
             refuse_other_data(errand, job.fingerprints)
-            send = stack.enter_context(sinks.opened(tensorboard, mlflow, errand.spec.to_dict()))
+            send: sinks.Write = lambda row: None  # nothing is there before the first round is
 
             def watch(record: Any) -> None:
-                nonlocal done
+                nonlocal done, send
                 if not done:
                     results.begin(errand.folder, job.spec, job.fingerprints, errand.command)
+                    where = sinks.opened(tensorboard, mlflow, errand.spec.to_dict())
+                    send = stack.enter_context(where)
                 done = record.round
-                known = not math.isnan(record.optimality)
-                told = f"optimality {record.optimality:.1e}, goal {goal}" if known else ""
-                report(done, note=told)
+                report(done, note=fitting.standing(record, errand.spec))
                 send(record._asdict())
 
-            fit = trained(job, errand, watch)
-            save(errand.folder, fit, errand.command)
+            train_and_save(job, errand, watch)
     except KeyboardInterrupt:
         if not (errand.folder / results.MANIFEST).exists():
             print("Interrupted before the first round; nothing was written.", file=sys.stderr)
         else:
             after = f" after round {done}" if done else ""
-            print(f"Interrupted{after}; go on with: {resumption(errand.folder)}", file=sys.stderr)
+            again = printable(resumption(errand.folder))
+            print(f"Interrupted{after}; go on with: {again}", file=sys.stderr)
         return False
     return True
 
 
-def trained(job: Any, errand: Errand, watch: Callable[[Any], None]) -> Any:
-    """The fit; a run that cannot be carried out leaves nothing behind."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fitting.ConvergenceWarning)  # the summary says it
-        try:
-            return fitting.run(job, errand.folder / results.CHECKPOINT, watch)
-        except ValueError:
-            if errand.fingerprints is None:
-                results.discard(errand.folder)
-            raise
+def train_and_save(job: Any, errand: Errand, watch: Callable[[Any], None]) -> None:
+    """A run that cannot be carried out leaves nothing behind; with a full disk, what it can."""
+    from proxfl.report.training import save
+
+    folder, fresh = errand.folder, errand.fingerprints is None
+    missing = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fitting.ConvergenceWarning)  # the summary says it
+            fit = fitting.run(job, folder / results.CHECKPOINT, watch)
+        save(folder, fit, errand.command)
+    except ValueError:
+        if fresh:
+            results.discard(folder, missing)
+        raise
+    except DiskError as error:
+        if (folder / results.MANIFEST).exists():
+            error.add_note(f"What there is stays; go on with: {resumption(folder)}")
+        elif fresh:
+            results.discard(folder, missing)
+        raise
 
 
 def refuse_other_data(errand: Errand, found: dict[str, str]) -> None:

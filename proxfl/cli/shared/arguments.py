@@ -1,12 +1,18 @@
 """What the parsers of commands share: when they are filled, kinds of arguments, and a problem."""
 
 import argparse
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from proxfl.errors import InputError
+from proxfl.console.words import printable
+from proxfl.errors import BAD_INPUT
+from proxfl.options.kinds import BILLION
+
+LONGEST = 50  # characters of a target in the name of a folder
 
 
 class LazyParser(argparse.ArgumentParser):
@@ -19,6 +25,10 @@ class LazyParser(argparse.ArgumentParser):
         if fill is not None:
             fill(self)
         return self
+
+    def error(self, message: str) -> NoReturn:
+        """One sentence, without the usage, in which it would be lost."""
+        self.exit(BAD_INPUT, f"{self.prog}: {printable(message)}; see {self.prog} --help.\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
         self.filled()
@@ -42,13 +52,49 @@ def add_commands(
 
 def count(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"needs a whole number of at least 1, got {text!r}")
-    return int(text)
+    found = int(text) if text.isdecimal() and len(text) < 20 else 0
+    if not 1 <= found <= BILLION:
+        limit = f"a whole number of at least 1, and at most {BILLION}"
+        raise argparse.ArgumentTypeError(f"needs {limit}, got {text!r}")
+    return found
+
+
+def port(text: str) -> int:
+    """A TCP port."""
+    found = int(text) if text.isdecimal() and len(text) < 6 else 0
+    if not 1 <= found <= 65535:
+        raise argparse.ArgumentTypeError(f"needs a port from 1 to 65535, got {text!r}")
+    return found
+
+
+def host(text: str) -> str:
+    """A name or an address of a machine; which of them there are, only the network knows."""
+    bare = text.removeprefix("[").removesuffix("]")
+    with suppress(ValueError):
+        return str(ipaddress.ip_address(bare)) and text
+    labels = text.removesuffix(".").split(".")
+    named = all(re.fullmatch(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", x) for x in labels)
+    if not named or labels[-1].isdecimal() or len(text) > 253:
+        raise argparse.ArgumentTypeError(
+            f"needs the name or the address of a machine, got {text!r}"
+        )
+    return text
+
+
+def address(text: str) -> str:
+    """HOST:PORT."""
+    name, colon, number = text.rpartition(":")
+    if not colon or (":" in name and not name.startswith("[")):
+        raise argparse.ArgumentTypeError(f"needs HOST:PORT, got {text!r}")
+    for check, part in ((host, name), (port, number)):
+        check(part)
+    return text
 
 
 def folder(text: str) -> Path:
     """A folder to write to, there already or not."""
+    if not text:
+        raise argparse.ArgumentTypeError("needs the name of a folder, got none")
     path = Path(text)
     taken = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
     if taken is not None:
@@ -56,15 +102,9 @@ def folder(text: str) -> Path:
     return path
 
 
-def refuse_full(folder: Path, remedy: str = "choose another with --out") -> None:
-    """Results may go to a folder that holds nothing, or is not there yet."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: the folder is not empty; {remedy}.")
-
-
 def unused(command: str, target: str) -> Path:
     """A folder that is not there yet, named after the target."""
-    name = f"{command}-" + re.sub(r"[^\w.-]+", "-", target)
+    name = f"{command}-" + re.sub(r"[^\w.-]+", "-", target)[:LONGEST]
     number, path = 1, Path("out", name)
     while path.exists():
         number += 1
@@ -89,9 +129,8 @@ def own(args: argparse.Namespace) -> Any:
     import numpy as np
 
     from proxfl.precision import precision
-    from proxfl.problem import shards_of
     from proxfl.research.shipped import Shipped
-    from proxfl.train.agreement import prepare, problem_of
+    from proxfl.train.agreement import problem_of, shards_for
     from proxfl.train.spec import Spec
     from proxfl.train.train import begin
 
@@ -100,7 +139,6 @@ def own(args: argparse.Namespace) -> Any:
     job = begin(Spec.from_toml(args.config, {"sites": [str(path) for path in args.sites]}))
     spec, agreement = job.spec, job.agreement
     with precision(np.float64):
-        examples = [prepare(table, spec, agreement) for table in job.tables]
-        shards = shards_of(examples, list(agreement.weights))
+        shards = shards_for(spec, job.tables, agreement, np.array(agreement.weights))
         made = Shipped(problem_of(spec, agreement), shards)
     return lambda seed: made

@@ -8,10 +8,13 @@ import argparse
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from proxfl.errors import InputError
 from proxfl.options import Option, Options
 from proxfl.options.option import REQUIRED
+from proxfl.tables.files import is_libsvm
 from proxfl.train.spec import Spec, convex_losses, describe, sections
 
 # What looks like a negative number; argparse alone takes -1e-3 and -inf for options.
@@ -56,9 +59,16 @@ def given(args: argparse.Namespace, kind: type[Options] = Spec) -> dict[str, Any
 
 def spec_of(args: argparse.Namespace, given: Mapping[str, Any], others: Iterable[str] = ()) -> Spec:
     """The spec of the options given and those of the file given with --config."""
-    if args.config is None:
-        return Spec.from_dict(given)
-    return Spec.from_toml(args.config, given, tuple(others))
+    if args.config is not None:
+        return Spec.from_toml(args.config, given, tuple(others))
+    sites = given.get("sites", ())
+    if not sites and (taken := [name for name in given.get("target", ()) if Path(name).exists()]):
+        raise InputError(
+            f"--target takes all names that follow it, {taken[0]!r} too; put files before it."
+        )
+    if sites and "target" not in given and all(is_libsvm(Path(site)) for site in sites):
+        given = {"target": "y", **given}  # which LIBSVM has no name for
+    return Spec.from_dict(given)
 
 
 def typed(command: str, args: argparse.Namespace, given: Mapping[str, Any]) -> str:

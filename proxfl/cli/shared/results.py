@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from proxfl.console.table import show
-from proxfl.console.words import size
-from proxfl.report.training import verdict
+from proxfl.console.words import printable, size
+from proxfl.report.training import remarks, verdict
+from proxfl.train.folder import REPORT
 from proxfl.train.saved import Saved
+from proxfl.train.terms import table_of
 
 MOST_ROWS = 20
 
@@ -19,24 +21,27 @@ def as_json(saved: Saved) -> str:
     certified = ("objective", "optimality", "tolerance", "converged", "rounds")
     told = {key: certificate[key] for key in certified}
     told |= {"nonzeros": len(model["nonzeros"])}
-    told |= {key: manifest[key] for key in ("bytes_up", "bytes_down")}
-    told |= {"coef": by_name(model), "intercept": by_class(model)}
+    told |= {key: manifest[key] for key in ("exchanges", "bytes_up", "bytes_down")}
+    told |= {"algorithm": manifest["method"]["name"]}
+    if model.get("inference") is not None:
+        told |= {"inference": model["inference"]["coefficients"]}
+    told |= {"coef": by_name(model), "intercept": by_output(model)}
     return json.dumps(told)
 
 
 def by_name(model: Any) -> dict[str, Any]:
-    """Coefficients by feature; for softmax by class, then by feature."""
+    """Coefficients by feature; if there are several scores, by what they are for first."""
     coef = np.array(model["coef"])
     named = lambda column: dict(zip(model["features"], column.tolist(), strict=True))
     if coef.ndim == 1:
         return named(coef)
-    return {str(c): named(column) for c, column in zip(model["classes"], coef.T, strict=True)}
+    return {str(c): named(column) for c, column in zip(model["outputs"], coef.T, strict=True)}
 
 
-def by_class(model: Any) -> Any:
+def by_output(model: Any) -> Any:
     if np.ndim(model["intercept"]) == 0:
         return float(model["intercept"])
-    return dict(zip(map(str, model["classes"]), model["intercept"], strict=True))
+    return dict(zip(map(str, model["outputs"]), model["intercept"], strict=True))
 
 
 def summary(saved: Saved, folder: Path) -> None:
@@ -44,20 +49,27 @@ def summary(saved: Saved, folder: Path) -> None:
     show_model(saved.model)
     manifest = saved.manifest
     up, down = size(manifest["bytes_up"]), size(manifest["bytes_down"])
-    print(f"Sent by all sites together: {up} up, {down} down, in {manifest['seconds']:.1f} s.")
-    print(f"Results: {folder}")
-    print(f"Report: {folder / 'report.html'}")
+    print(manifest["method"]["reason"])
+    print(
+        f"Sent by all sites together: {up} up, {down} down, in {manifest['exchanges']} exchanges "
+        f"and {manifest['seconds']:.1f} s."
+    )
+    print(f"Results: {printable(folder)}")
+    if (report := folder / REPORT).exists():
+        print(f"Report: {printable(report)}")
 
 
 def show_model(model: Any) -> None:
     certificate, entries = model["certificate"], model["nonzeros"]
-    columns = [key for key in ("feature", "class", "value") if entries and key in entries[0]]
+    columns, rows = table_of(model)
     print(f"{len(entries)} of {np.size(model['coef'])} coefficients are not zero.")
-    if entries:
-        show("", columns, [[e[key] for key in columns] for e in entries[:MOST_ROWS]])
-    if len(entries) > MOST_ROWS:
-        print(f"... and {len(entries) - MOST_ROWS} smaller ones, in model.json.")
-    print("Intercept:", json.dumps(by_class(model)))
+    if rows:
+        show("", columns, rows[:MOST_ROWS])
+    if len(rows) > MOST_ROWS:
+        print(f"... and {len(rows) - MOST_ROWS} smaller ones, in model.json.")
+    print("Intercept:", json.dumps(by_output(model)))
+    for sentence in remarks(model):
+        print(sentence)
     print(f"Objective: {certificate['objective']:.12g}")
     gap = certificate["duality_gap"]
     if gap is not None:

@@ -9,11 +9,17 @@ from proxfl.errors import DONE, InputError
 
 # Action -> one line of help; the module of that name defines arguments(parser) and main(args).
 ACTIONS = {
-    "init": "server: write the folder of a federation, with its keys, for a chosen problem",
-    "keys": "make the keys of a site, or certificates for more names of the server",
+    "init": "server: write the folder of a federation, with its keys, and its first study",
+    "keys": "who may connect: make, add, remove, rotate and list keys, renew the certificate",
     "serve": "server: let sites come in; runs until it is stopped",
     "join": "site: take part with a file of data; runs until it is stopped",
-    "run": "server: train, show the progress, write the results",
+    "study": "server: write a study, which is something to ask the sites",
+    "studies": "list the studies: those of the server, or those that a site was asked for",
+    "approve": "site: approve a study that waits for a person",
+    "members": "site: whose answers are summed with this site's, and by which keys it knows them",
+    "audit": "site: check the log of what was asked and what left, and write a page of it",
+    "run": "server: ask a study of the sites, show the progress, write the results",
+    "evaluate": "server: how good a model is at the sites, from sums over their rows",
     "resume": "server: go on with a run that was interrupted",
     "status": "server: show which sites are there and how the last run stands",
     "demo": "all of it on this machine, on built-in data, compared with proxfl train",
@@ -33,7 +39,11 @@ def main(args: argparse.Namespace) -> int:
             raise
         raise InputError("this needs Flower; pip install 'proxfl[flower]'.") from None
     except RuntimeError as error:  # what a process that did not start said last
-        raise InputError(str(error)) from None
+        said, _, rest = str(error).partition("\n")
+        refused = InputError(said)
+        if rest:
+            refused.add_note(rest)
+        raise refused from None
 
 
 def module(action: str):

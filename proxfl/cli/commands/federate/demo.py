@@ -9,26 +9,29 @@ from typing import Any
 from proxfl.cli.commands.federate import init, join, serve
 from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.federate.watching import supervised
-from proxfl.cli.shared.arguments import refuse_full
+from proxfl.cli.shared.arguments import count
 from proxfl.console.table import show
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import DONE, FAILED, InputError
+from proxfl.storage.files import refuse_full
 from proxfl.train.spec import Spec
 
+MOST_SITES = 20  # each is a process of its own
 FEATURES, SEED = 12, 1
 PROBLEM: dict[str, Any] = {"target": "y", "loss": "logistic", "l1": 0.02, "tol": 1e-6}
 EQUAL = 1e-6  # of the largest coefficient: both are as near to the optimum as the tolerance asks
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sites", type=int, default=3, metavar="N", help="(default: 3)")
+    most = f"(default: 3, at most {MOST_SITES})"
+    parser.add_argument("--sites", type=count, default=3, metavar="N", help=most)
     out = Path("out/federate-demo")
     parser.add_argument("--out", type=Path, default=out, metavar="DIR", help="result folder")
 
 
 def main(args: argparse.Namespace) -> int:
-    if args.sites < 1:
-        raise InputError(f"--sites must be at least 1, got {args.sites}.")
+    if args.sites > MOST_SITES:
+        raise InputError(f"--sites must be at most {MOST_SITES}, got {args.sites}.")
     folder = args.out.resolve()
     refuse_full(args.out)
     files = write_data(folder / "data", args.sites)
@@ -62,11 +65,14 @@ def write_data(folder: Path, sites: int) -> list[Path]:
 def deployed(home: Home, files: list[Path]) -> int:
     """Server, sites and a run; all processes end with it, however it ends."""
     from proxfl.deploy.ops.keys import make_site_keys
+    from proxfl.deploy.ops.permissions import private_folder
     from proxfl.deploy.ops.stopping import stoppable
+    from proxfl.deploy.site.policy import write_policy
     from proxfl.deploy.transport.flower import launch
     from proxfl.storage.files import write_text
 
     port = launch.free_port()
+    introduce(home, [file.stem for file in files])
     for site in (file.stem for file in files):
         public = make_site_keys(home.site(site) / "keys", site).public
         write_text(home.public_keys / public.name, public.read_text())
@@ -77,6 +83,7 @@ def deployed(home: Home, files: list[Path]) -> int:
         with ThreadPoolExecutor(len(files)) as pool:
 
             def enter(file: Path) -> None:
+                write_policy(private_folder(home.site(file.stem)), sites=min(3, len(files)))
                 launch.register(home.server, home.public_keys / f"{file.stem}.pub", file.stem)
                 supervisors.append(join.start(home, file.stem, file, f"127.0.0.1:{port}", True))
 
@@ -84,7 +91,23 @@ def deployed(home: Home, files: list[Path]) -> int:
         say(f"{len(files)} sites have joined, each with a process of its own.")
         parser = argparse.ArgumentParser()
         running.shared_arguments(parser)
-        return running.carry_out(home, home.folder / "results", parser.parse_args([]), look)
+        given = parser.parse_args([])
+        out = home.folder / "results"
+        return running.carry_out(home, out, given, look, before={"study": "demo"})
+
+
+def introduce(home: Home, sites: list[str]) -> None:
+    """What people at the sites do by telephone; here one machine has all of their keys."""
+    from proxfl.deploy.masking.members import FEWEST, Members
+    from proxfl.deploy.site.office import Office
+
+    if len(sites) < FEWEST:
+        return
+    offices = {site: Office(home.site(site)) for site in sites}
+    key = lambda office: office.signer.public_key().public_bytes_raw()
+    members = Members.of({site: key(office) for site, office in offices.items()})
+    for site, office in offices.items():
+        office.confirmed.confirm(members, site, [other for other in sites if other != site])
 
 
 def compare(results: Path, files: list[Path]) -> int:

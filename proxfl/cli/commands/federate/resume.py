@@ -9,6 +9,7 @@ from proxfl.cli.commands.train import conclude, is_finished
 from proxfl.cli.shared import options
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
+from proxfl.train.folder import MANIFEST, read_manifest
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     if not status:
         raise InputError(f"{args.folder}: there was no run yet; start one: proxfl federate run.")
     out = Path(status["out"])
-    if is_finished(out, options.given(args)):
+    if (out / MANIFEST).exists() and is_finished(out, read_manifest(out), options.given(args)):
         return conclude(out, args.json, running.resumption(home))
     running.running(home)
     if status["state"] == "killed":

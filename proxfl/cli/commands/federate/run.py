@@ -1,4 +1,4 @@
-"""`proxfl federate run DIR`: train over the sites, and show how it goes."""
+"""`proxfl federate run DIR [STUDY]`: ask a study of the sites, and show how it goes."""
 
 import argparse
 import contextlib
@@ -9,25 +9,41 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from proxfl.cli.commands.federate import study
+from proxfl.cli.commands.federate.serve import certificate_warning
 from proxfl.cli.commands.federate.watching import ENDED, follow, last_status
 from proxfl.cli.commands.train import conclude
 from proxfl.cli.shared import options
-from proxfl.cli.shared.arguments import refuse_full
-from proxfl.deploy.ops.home import Home, read_json
-from proxfl.deploy.protocol.plan import LOOSE
-from proxfl.errors import INTERRUPTED, InputError
+from proxfl.cli.shared.arguments import count
+from proxfl.console.words import printable
+from proxfl.deploy.ops.home import EXCHANGES, Address, Home, read_json
+from proxfl.deploy.protocol.study import LOOSE
+from proxfl.errors import DONE, FAILED, INTERRUPTED, InputError
+from proxfl.options.kinds import BILLION, as_number
+from proxfl.storage.files import refuse_full
 from proxfl.train.folder import CHECKPOINT
 from proxfl.train.spec import Spec
 
+
+def seconds(text: str) -> float:
+    """A time to wait."""
+    found = as_number(text)
+    if isinstance(found, str) or not 0 <= found <= BILLION:
+        raise argparse.ArgumentTypeError(f"needs seconds, from 0 to {BILLION}, got {text!r}")
+    return float(found)
+
+
 PATIENCE = {
-    "quorum": (int, "go on with this many sites (default: all)"),
-    "wait": (float, "seconds for the others, once a quorum is there (default: 120)"),
-    "deadline": (float, "seconds for a quorum, before the run stops (default: 600)"),
+    "quorum": (count, "go on with this many sites (default: all)"),
+    "wait": (seconds, "seconds for the others, once a quorum is there (default: 120)"),
+    "deadline": (seconds, "seconds for a quorum, before the run stops (default: 600)"),
 }
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    only = "the study to ask (default: the only one)"
+    parser.add_argument("study", nargs="?", metavar="STUDY", help=only)
     parser.add_argument("--out", type=Path, help="the folder for the results (default: in DIR)")
     shared_arguments(parser)
 
@@ -43,13 +59,15 @@ def shared_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     home = Home(args.folder.resolve())
-    out = home.results() if args.out is None else args.out
+    asked = study.chosen(home, args.study)
+    first = asked.name == asked.federation  # as init calls the study that it writes
+    out = home.results("" if first else asked.name) if args.out is None else args.out
     refuse_full(out)
     before = last_run(home)
     if before and before["state"] != "finished":
         unfinished = f"The run in {before['out']} was not finished; this is a new one."
-        print(f"{unfinished} To go on with that: {resumption(home)}", file=sys.stderr)
-    return carry_out(home, out.resolve(), args)
+        print(printable(f"{unfinished} To go on with that: {resumption(home)}"), file=sys.stderr)
+    return carry_out(home, out.resolve(), args, before={"study": asked.name})
 
 
 def last_run(home: Home) -> dict[str, Any]:
@@ -69,14 +87,17 @@ def carry_out(
     out: Path,
     args: argparse.Namespace,
     meanwhile: Callable[[], None] = lambda: None,
-    before: Mapping[str, Any] | None = None,
+    *,
+    before: Mapping[str, Any],
 ) -> int:
     """Submit a run, follow it, and show what it came to; `before` is what it was given earlier."""
     from proxfl.deploy.ops import stopping
     from proxfl.deploy.transport.flower import launch
 
+    if said := certificate_warning(home):
+        print(said, file=sys.stderr)
     with stopping.stoppable():
-        number = submit(home, options_of(home, out, args, before or {}))
+        number = submit(home, options_of(home, out, args, before))
         print(f"Run {number} is started. Ctrl-C stops it; nothing is lost.", file=sys.stderr)
         try:
             ended = follow(home, number, meanwhile)
@@ -87,11 +108,23 @@ def carry_out(
             print(f"Interrupted; go on with: {resumption(home)}", file=sys.stderr)
             return INTERRUPTED
     if ended["state"] == "finished":
-        return conclude(out, args.json, resumption(home))
-    print(f"proxfl federate: {ended['reason']}", file=sys.stderr)
-    if (out / CHECKPOINT).exists():
+        return show(home, out, args.json)
+    reason = ended.get("reason", "the run stopped and did not say why")
+    print(f"proxfl federate: {printable(reason)}", file=sys.stderr)
+    if (out / CHECKPOINT).exists() or (out / EXCHANGES).exists():
         print(f"Go on with: {resumption(home)}", file=sys.stderr)
-    return ended["code"]
+    return ended.get("code", FAILED)
+
+
+def show(home: Home, out: Path, json: bool) -> int:
+    """What a run came to; an evaluation has no certificate."""
+    from proxfl.cli.commands.evaluate import show_saved
+    from proxfl.report.evaluation import SUMMARY
+
+    if (out / SUMMARY).exists():
+        show_saved(out, json)
+        return DONE
+    return conclude(out, json, resumption(home))
 
 
 def options_of(home: Home, out: Path, args: argparse.Namespace, before: Mapping[str, Any]) -> Any:
@@ -100,22 +133,27 @@ def options_of(home: Home, out: Path, args: argparse.Namespace, before: Mapping[
     found = options.given(args)
     given = {key: Spec.table()[key].read(found[key]) for key in LOOSE if key in found}
     patience = {name: getattr(args, name) for name in PATIENCE if name in args}
-    command = before.get("command", f"proxfl federate run {shlex.quote(str(home.folder))}")
+    usual = f"proxfl federate run {shlex.quote(str(home.folder))} {before['study']}"
+    command = before.get("command", usual)
     where = {"folder": str(home.folder), "out": str(out), "secure": running(home)["secure"]}
     words = {"command": f"{command} {options.spelt(given | patience)}".strip()}
     return RunOptions(**{**before, **given, **patience, **where, **words})
 
 
 def submit(home: Home, given: Any) -> str:
-    from proxfl.deploy.protocol.plan import read_plan
-    from proxfl.deploy.server.training import refuse_quorum
+    from proxfl.deploy.ops.keyring import KeyRing
+    from proxfl.deploy.server.epoch import kept
+    from proxfl.deploy.server.training import refuse_masked, refuse_quorum
     from proxfl.deploy.transport.flower import launch
 
-    plan = read_plan(home.folder)
-    refuse_quorum(given.spec(plan), len(plan.sites), given.quorum)
-    lacking = [site for site in plan.sites if not (home.public_keys / f"{site}.pub").exists()]
+    asked = study.chosen(home, given.study)
+    kept(home.epoch)  # refused here, where somebody reads it
+    refuse_quorum(given.spec(asked), len(asked.sites), given.quorum)
+    refuse_masked(asked, given)
+    held = KeyRing(home.public_keys).keys()
+    lacking = [site for site in asked.sites if site not in held]
     if given.secure and lacking:
-        where = f"is not in {home.public_keys}; ask the site for it."
+        where = f"is not in {home.public_keys}, or cannot be read; ask the site for it."
         raise InputError(f"The key of site {lacking[0]} {where}")
     return launch.submit(home.server, home.app, given.__dict__)
 
@@ -125,8 +163,8 @@ def running(home: Home) -> dict[str, Any]:
     from proxfl.deploy.transport.flower.launch import healthy
 
     start = f"start it with proxfl federate serve {shlex.quote(os.path.relpath(home.folder))}"
-    found = read_json(home.address, start) if home.address.exists() else None
-    authority = home.server_keys / "ca.pem" if found and found["secure"] else None
+    found = read_json(home.address, start, Address) if home.address.exists() else None
+    authority = home.inner_authority if found and found["secure"] else None
     if found is None or not healthy(found["inside"], authority):
         raise InputError(f"The server of {home.folder} does not run; {start}.")
     return found

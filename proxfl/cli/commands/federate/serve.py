@@ -2,12 +2,16 @@
 
 import argparse
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from proxfl.cli.commands.federate.watching import until_stopped
-from proxfl.deploy.ops.home import Home, read_json, write_json
+from proxfl.cli.shared.arguments import host, port
+from proxfl.console.words import printable
+from proxfl.deploy.ops.home import Home, Registered, read_json, write_json
+from proxfl.errors import InputError
 
 PORT = 9092
 
@@ -15,68 +19,125 @@ PORT = 9092
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", type=Path, metavar="DIR", help="the folder of the federation")
-    add("--host", help="the address to listen at (default: all, with --insecure this machine only)")
-    add("--port", type=int, default=PORT, help=f"(default: {PORT})")
+    add(
+        "--host",
+        type=host,
+        help="the address to listen at (default: all, with --insecure this machine only)",
+    )
+    add("--port", type=port, default=PORT, help=f"(default: {PORT})")
     add("--insecure", action="store_true", help="no TLS and no keys: whoever comes is believed")
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.protocol.plan import read_plan
+    from proxfl.deploy.protocol.membership import read_membership
 
     home = Home(args.folder.resolve())
-    plan = read_plan(home.folder)
+    membership = read_membership(home.folder)
     host = args.host or ("127.0.0.1" if args.insecure else "0.0.0.0")
     secure = not args.insecure
-    begun = f"The server of {plan.name} is up; sites come in at {host}:{args.port}.\n"
+    begun = f"The server of {membership.name} is up; sites come in at {host}:{args.port}.\n"
     if secure:
         begun += f"Sites are let in by their keys, NAME.pub, in {home.public_keys}.\n"
     else:
         begun += "Without TLS and keys: use this on a network where you trust everyone.\n"
     begun += f"Logs: {home.server}."
-    register = registrar(home, plan.sites) if secure else lambda: None
-    code = until_stopped(lambda: start(home, host, args.port, secure), begun, register)
+    look = watcher(home, membership.sites) if secure else lambda: None
+    code = until_stopped(lambda: start(home, host, args.port, secure), begun, look)
     print("The server is stopped.")
     return code
 
 
 def start(home: Home, host: str, port: int, secure: bool) -> Any:
     """SuperLink and gate, and a note where they are."""
-    from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.ops.permissions import lock, private_folder
     from proxfl.deploy.transport.flower import launch
 
     lock(private_folder(home.server), "serve.lock")  # until this process ends
-    keys = make_server_keys(home.server_keys) if secure else None
-    inner = launch.free_port()
-    supervisor = launch.serve(home.server, host, port, keys, inner)
+    inner, door = launch.free_port(), launch.Door(host, port)
+    if secure:
+        door = launch.Door(host, port, usable_keys(home), home.public_keys)
+    supervisor = launch.serve(home.server, door, inner)
     inside = {"inside": f"127.0.0.1:{inner}", "secure": secure, "pid": os.getpid()}
     write_json(home.address, {"sites": f"{host}:{port}", **inside})
     return supervisor
 
 
+def usable_keys(home: Home) -> Any:
+    """The server's keys, if they are all there and still valid."""
+    from proxfl.deploy.ops import keys
+
+    made = keys.server_keys(home.server_keys)
+    for path in made:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file; {renewal(home)}.")
+        keys.refuse_ended(keys.life(path), path, renewal(home))
+    keys.private_key(made.pair)
+    return made
+
+
+def renewal(home: Home) -> str:
+    return f"renew it with proxfl federate keys renew {shlex.quote(os.path.relpath(home.folder))}"
+
+
+def certificate_warning(home: Home) -> str:
+    """What is to be said of the server's certificates, a month before they end; often nothing."""
+    from proxfl.deploy.ops.keys import warning
+
+    try:
+        return warning(home.server_keys, renewal(home))
+    except InputError as error:  # a file that cannot be read is said as well
+        return str(error)
+
+
+def watcher(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
+    """What lets in sites whose keys have come, and warns of certificates, when it is called."""
+    register, last = registrar(home, sites), ""
+
+    def look() -> None:
+        nonlocal last
+        register()
+        said = certificate_warning(home)
+        if said and said != last:
+            print(said, flush=True)
+        last = said
+
+    return look
+
+
 def registrar(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
-    """What lets in the sites whose keys have come since it was last called."""
+    """What lets in the sites whose keys have come since it was last called.
+
+    A key that is removed is refused by the gate. The SuperLink is not told: it would never take
+    that key again, and a file that is replaced is gone for a moment.
+    """
+    from proxfl.deploy.ops.keyring import KeyRing, fingerprint
     from proxfl.deploy.transport.flower import launch
 
-    known = registered(home)
+    ring, known, let_in = KeyRing(home.public_keys), registered(home), {}
 
     def register() -> None:
-        for path in sorted(home.public_keys.glob("*.pub")):
-            site, key = path.stem, path.read_text()
-            if site not in sites or known.get(site, {}).get("key") == key:
+        nonlocal let_in
+        now = {site: fingerprint(key) for site, key in ring.keys().items() if site in sites}
+        for site in let_in.keys() - now:
+            print(f"Site {site} is let in no more.", flush=True)
+        for site, key in now.items():
+            if let_in.get(site) == key:
                 continue
-            try:
-                node = launch.register(home.server, path, site)
-                print(f"Site {site} is let in.", flush=True)
-            except RuntimeError as error:
-                node = ""
-                print(f"Site {site} is not let in: {error}", flush=True)
-            known[site] = {"key": key, "node": node}
-            write_json(home.registered, known)
+            if key not in known:
+                try:
+                    node = launch.register(home.server, home.public_keys / f"{site}.pub", site)
+                except RuntimeError as error:
+                    print(f"Site {site} is not let in: {printable(error)}", flush=True)
+                    continue
+                known[key] = {"site": site, "node": node}
+                write_json(home.registered, {"keys": known})
+            print(f"Site {site} is let in.", flush=True)
+        let_in = now
 
     return register
 
 
 def registered(home: Home) -> dict[str, Any]:
-    """By site, the key it was let in by and the number of its node."""
-    return read_json(home.registered, "") if home.registered.exists() else {}
+    """By the fingerprint of every key that was ever let in, its site and the number of its node."""
+    path = home.registered
+    return read_json(path, "", Registered)["keys"] if path.exists() else {}

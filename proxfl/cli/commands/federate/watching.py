@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from proxfl.console.words import size
-from proxfl.deploy.ops.home import Home, read_json
+from proxfl.console.words import lines, printable, size
+from proxfl.deploy.ops.home import Home, RunStatus, read_json
 from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED
 
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 10.0  # a log is not a terminal
 START_SECONDS = 120.0  # for Flower to start the server's program
+OF_A_ROUND = set("round optimality tolerance answered bytes_up bytes_down left away faults".split())
 ENDED = ("finished", "stopped", "killed")
 
 
@@ -43,7 +44,7 @@ def until_stopped(start: Callable[[], Any], begun: str, meanwhile: Callable[[], 
     supervisors, code = [], INTERRUPTED  # until they run
     with stoppable(), contextlib.suppress(Stopped), supervised(supervisors) as look:
         supervisors.append(start())
-        print(f"{begun} Stop it with Ctrl-C.", flush=True)
+        print(f"{lines(begun)} Stop it with Ctrl-C.", flush=True)
         code = DONE
         while True:
             look()
@@ -56,7 +57,7 @@ def last_status(home: Home) -> dict[str, Any]:
     """How the last run stands, nothing if there was none; killed, if its process is gone."""
     from proxfl.deploy.ops.services import runs
 
-    status = read_json(home.status, "") if home.status.exists() else {}
+    status = read_json(home.status, "", RunStatus) if home.status.exists() else {}
     if status and status["state"] not in ENDED and not runs(status["pid"]):
         status["state"] = "killed"
     return status
@@ -88,7 +89,7 @@ def lost(home: Home, what: str) -> dict[str, Any]:
 def sentence(status: Mapping[str, Any]) -> str:
     """How a run stands, for a person."""
     sites = len(status["sites"])
-    if "round" not in status:
+    if not OF_A_ROUND <= status.keys():
         missing = sorted(set(status["sites"]) - set(status["present"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         return f"{sites - len(missing)} of {sites} sites are here{waits}"
@@ -109,6 +110,7 @@ class Line:
         self.last, self.shown_at, self.live = "", 0.0, sys.stderr.isatty()
 
     def show(self, text: str) -> None:
+        text = printable(text)
         now = time.monotonic()
         if text == self.last or (not self.live and now - self.shown_at < LINE_SECONDS):
             return

@@ -1,0 +1,125 @@
+"""`proxfl evaluate MODEL FILES...`: how good a model is, at each site and overall."""
+
+import argparse
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from proxfl.console.words import lines, printable
+from proxfl.errors import InputError
+from proxfl.options.kinds import BILLION
+from proxfl.storage.files import refuse_full
+
+MOST_DRAWS = 10_000
+MOST_SITES = 6  # columns of a terminal
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a result folder or model.json")
+    add("sites", type=Path, nargs="+", metavar="FILE", help="files with the target, one per site")
+    add("--schema", type=Path, metavar="FILE.toml", help="in place of the model's own")
+    add_how(parser)
+    add("--out", type=Path, metavar="DIR", help="a folder for tables, pictures and a report")
+    add("--json", action="store_true", help="print the scores as one JSON object")
+    add_intercept(parser)
+
+
+def add_how(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--threshold", type=float, default=0.5, help="the probability of a yes (default: 0.5)")
+    draws = "draws of each site's rows, from which intervals are made (default: 200; 0: none)"
+    add("--draws", type=int, default=200, metavar="N", help=draws)
+    add("--seed", type=int, default=0, help="of the draws (default: 0)")
+
+
+def how_of(args: argparse.Namespace) -> Any:
+    """What was chosen of these, if it can be."""
+    from proxfl.train.evaluate import How
+
+    if not 0 < args.threshold < 1:
+        raise InputError(f"--threshold must be between 0 and 1, got {args.threshold}.")
+    if not 0 <= args.draws <= MOST_DRAWS or not 0 <= args.seed <= BILLION:
+        limits = f"--draws from 0 to {MOST_DRAWS} and --seed from 0 to {BILLION}"
+        raise InputError(f"needs {limits}, got {args.draws} and {args.seed}.")
+    return How(args.threshold, args.draws, args.seed)
+
+
+def add_intercept(parser: argparse.ArgumentParser) -> None:
+    own = "of a model with site intercepts: the one to take, or a file of the rows it is best for"
+    parser.add_argument("--intercept", metavar="X|FILE", help=own)
+
+
+def main(args: argparse.Namespace) -> int:
+    from proxfl.tables.files import files_in
+    from proxfl.train.evaluate import evaluate
+
+    how = how_of(args)
+    if args.out is not None:
+        refuse_full(args.out)
+    applied = loaded(args.model, args.schema, args.intercept)
+    found = evaluate(applied, files_in(args.sites), *how)
+    about = {"target": applied.held["target"], "loss": applied.model.loss}
+    about |= {"classes": list(applied.model.classes), "threshold": args.threshold}
+    about |= {"draws": args.draws, "seed": args.seed, "command": spelt(args)}
+    tell(found, about, args)
+    return 0
+
+
+def loaded(model: Path, schema: Path | None, intercept: str | None = None) -> Any:
+    """A model, ready to be applied to files."""
+    from proxfl.options.kinds import as_number
+    from proxfl.tables import Schema
+    from proxfl.train.evaluate import Applied
+    from proxfl.train.folder import read_model
+
+    other = None if schema is None else Schema.read(schema)
+    applied = Applied.of(*read_model(model), other)
+    given = None if intercept is None else as_number(intercept)
+    return applied.at_site(Path(given) if isinstance(given, str) else given)
+
+
+def tell(found: Any, about: dict[str, Any], args: argparse.Namespace) -> None:
+    from proxfl.console.table import show
+    from proxfl.report.evaluation import notes, score_rows, summary, write
+
+    if args.out is not None:
+        write(args.out, found, about)
+    if args.json:
+        print(json.dumps(summary(found, about)))
+        return
+    few = list(found.sites.items())[:MOST_SITES]
+    bare = {name: judged._replace(intervals={}) for name, judged in few}
+    show("", ["score", "overall", *bare], score_rows(found, bare))
+    if len(found.sites) > MOST_SITES:
+        print(f"... and {len(found.sites) - MOST_SITES} more sites, in --json and --out.")
+    print(lines(notes(about)))
+    if args.out is not None:
+        print(f"Results: {printable(args.out)}")
+        print(f"Report: {printable(args.out / 'report.html')}")
+
+
+def show_saved(folder: Path, as_json: bool) -> None:
+    """An evaluation as its folder has it."""
+    from proxfl.console.table import show
+    from proxfl.report.evaluation import SUMMARY, notes, saved_rows
+
+    text = (folder / SUMMARY).read_text()
+    held = json.loads(text)
+    if as_json:
+        print(text.strip())
+        return
+    few = list(held["sites"])[:MOST_SITES]
+    show("", ["score", "overall", *few], saved_rows(held, few))
+    print(lines(notes(held)))
+    print(f"Results: {printable(folder)}")
+    print(f"Report: {printable(folder / 'report.html')}")
+
+
+def spelt(args: argparse.Namespace) -> str:
+    """The command as one would type it."""
+    words = ["proxfl", "evaluate", args.model, *args.sites]
+    words += ["--schema", args.schema] if args.schema else []
+    words += ["--threshold", args.threshold, "--draws", args.draws, "--seed", args.seed]
+    return shlex.join(map(str, words))

@@ -1,0 +1,43 @@
+"""`proxfl federate audit DIR --site NAME`: whether a site's log is whole, and what it tells."""
+
+import argparse
+from pathlib import Path
+
+from proxfl.console.table import show
+from proxfl.console.words import printable
+from proxfl.deploy.ops.home import Home
+from proxfl.errors import DONE, FAILED, InputError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="the folder from which the site joined")
+    add("--site", required=True, metavar="NAME", help="the site")
+    add("--head", metavar="N:DIGEST", help="a head of the log that was copied earlier")
+    add("--out", type=Path, metavar="FILE.html", help="write a page of all of it there")
+
+
+def main(args: argparse.Namespace) -> int:
+    from proxfl.deploy.site import audit
+    from proxfl.report.audit import by_study, page
+
+    folder = Home(args.folder.resolve()).site(args.site)
+    if not folder.exists():
+        raise InputError(f"{folder}: site {args.site!r} has not joined from this folder.")
+    if args.out is not None and args.out.exists():
+        raise InputError(f"{args.out}: there is such a file already; choose another name.")
+    wrong = list(audit.faults(folder))
+    if args.head is not None:
+        wrong += audit.faults(folder, audit.Head.of(args.head))
+    lines = [audit.parsed(line) for line in audit.lines_of(folder)]
+    head = audit.head_of(folder)
+    if args.out is not None:
+        page(args.site, lines, str(head), wrong).write(args.out)
+    show("", *by_study(lines))
+    if wrong:
+        print(f"The log of site {args.site} is not whole: {printable(wrong[0])}.")
+        return FAILED
+    print(f"The log of site {args.site} is whole. Its head: {head}")
+    if args.out is not None:
+        print(f"Page: {printable(args.out)}")
+    return DONE

@@ -1,0 +1,53 @@
+"""`proxfl federate studies DIR`: what was or may be asked, at the server or at a site."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from proxfl.console.table import show
+from proxfl.console.words import called
+from proxfl.deploy.ops.home import Home
+from proxfl.errors import InputError
+
+DIGITS = 16  # of a digest, in a table
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add(
+        "--site",
+        metavar="NAME",
+        help="the studies as this site knows them (default: as the server)",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from proxfl.deploy.protocol.study import SUFFIX, read_study_at
+
+    home = Home(args.folder.resolve())
+    if args.site is not None:
+        office = office_of(home, args.site)
+        rows = [[*line(s), office.audit.decisions.get(s.id, "")] for s in office.studies()]
+        show("", ["study", "asks", "about", "digest", "the site"], rows)
+        return 0
+    found = [read_study_at(path) for path in sorted(home.studies.glob(f"*{SUFFIX}"))]
+    show("", ["study", "asks", "about", "digest"], [line(study) for study in found])
+    return 0
+
+
+def line(study: Any) -> list[str]:
+    from proxfl.train.spec import outcome_of
+
+    about = f"{study.spec.loss} model of {called(outcome_of(study.spec))}"
+    return [study.name, study.ask, about, study.id[:DIGITS]]
+
+
+def office_of(home: Home, site: str) -> Any:
+    """What a site keeps, if it has ever joined here."""
+    from proxfl.deploy.site.office import Office
+
+    folder = home.site(site)
+    if folder.parent != home.folder or not folder.exists():
+        raise InputError(f"{folder}: site {site!r} has not joined from this folder.")
+    return Office(folder)

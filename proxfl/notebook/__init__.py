@@ -1,0 +1,1 @@
+"""Training on data frames, and its result as a notebook shows it."""

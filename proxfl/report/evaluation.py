@@ -1,0 +1,165 @@
+"""The folder of an evaluation: scores and curves as tables, pictures, and a page; whole or not.
+
+evaluation.json     scores with intervals, of all sites and of each
+scores.csv          the same, one line per site and score
+NAME.csv            one line per site and point of each curve: roc, precision_recall, calibration,
+                    confusion, as the model has them
+figures/            PNG and SVG
+report.html         all of it, to read
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from proxfl.console.words import called, count, csv_cell
+from proxfl.drawing import plots
+from proxfl.losses.scorecards import WIDTH
+from proxfl.report.page import Page
+from proxfl.storage.files import whole_folder, write_text
+from proxfl.train.evaluate import LEVEL, Evaluation, Judged
+
+SUMMARY, REPORT = "evaluation.json", "report.html"
+MOST_COLUMNS = 4  # sites that a table has beside one another
+MOST_LINES = 8  # sites in a picture: as many as there are colours
+# Of each curve that is drawn: its columns, and the line of a model that knows nothing, or all.
+DRAWN = {
+    "roc": ("false_positive_rate", "true_positive_rate", "Dotted: no better than chance."),
+    "precision_recall": ("recall", "precision", ""),
+    "calibration": ("predicted", "observed", "Dotted: predictions that are right."),
+}
+
+
+def write(where: Path, found: Evaluation, about: dict[str, Any]) -> None:
+    drawn = figures(found)
+    with whole_folder(where) as made:
+        write_text(made / SUMMARY, json.dumps(summary(found, about), indent=1) + "\n")
+        for name, frame in frames(found).items():
+            text = frame.map(csv_cell).to_csv(index=False, lineterminator="\n")
+            write_text(made / f"{name}.csv", text)
+        plots.save_figures(drawn, made / "figures")
+        page(found, drawn, about).write(made / REPORT)
+
+
+def summary(found: Evaluation, about: dict[str, Any]) -> dict[str, Any]:
+    sites = {name: judged.to_dict() for name, judged in found.sites.items()}
+    return {"format": "proxfl evaluation 1", **about, "overall": found.overall.to_dict()} | {
+        "sites": sites
+    }
+
+
+def frames(found: Evaluation) -> dict[str, pd.DataFrame]:
+    scores = [
+        {"site": site, "score": name, "value": value, "low": low, "high": high}
+        for site, judged in found.all().items()
+        for name, value in judged.scores.items()
+        for low, high in [judged.intervals.get(name, (np.nan, np.nan))]
+    ]
+    curves = {
+        curve: pd.concat(
+            [
+                pd.DataFrame(judged.curves[curve]).assign(site=site)
+                for site, judged in found.all().items()
+            ]
+        )
+        for curve in found.overall.curves
+    }
+    first = lambda frame: frame[["site", *(name for name in frame if name != "site")]]
+    return {"scores": pd.DataFrame(scores)} | {name: first(frame) for name, frame in curves.items()}
+
+
+def figures(found: Evaluation) -> dict[str, Figure]:
+    return {name: drawn(found, name) for name in DRAWN if name in found.overall.curves}
+
+
+def drawn(found: Evaluation, name: str) -> Figure:
+    x, y, _ = DRAWN[name]
+    figure, (axes,) = plots.panels(1)
+    for i, (site, judged) in enumerate(list(found.all().items())[:MOST_LINES]):
+        width = 2.0 if i == 0 else 1.0
+        points = judged.curves[name]
+        look = {"color": plots.COLOURS[i], "linewidth": width, "label": plots.words(site)}
+        grouped = "rows" in points  # which stand in the order of the scores
+        axes.plot(points[x], points[y], "o" if grouped else "-", markersize=2 + width, **look)
+    if DRAWN[name][2]:
+        axes.plot([0, 1], [0, 1], ":", color=plots.COLOURS[7])
+    words = (x.replace("_", " "), y.replace("_", " "))
+    plots.label(axes, "", *words, log="", legend=False)
+    if len(found.sites) > 1:
+        plots.legend_below(figure, [axes])
+    return figure
+
+
+def score_rows(found: Evaluation, sites: Mapping[str, Judged]) -> list[list[Any]]:
+    """One row per score, one column for all sites and for each of those given."""
+    columns = (found.overall, *sites.values())
+    return [
+        [name.replace("_", " "), *(cell(judged, name) for judged in columns)]
+        for name in found.overall.scores
+    ]
+
+
+def saved_rows(held: Mapping[str, Any], sites: Sequence[str]) -> list[list[Any]]:
+    """The same from a summary that was written; intervals are those of all sites together."""
+    bare = lambda judged, pairs: Judged(
+        {name: np.nan if judged[name] is None else judged[name] for name in scores}, pairs, {}
+    )
+    scores = [name for name in held["overall"] if name != "intervals"]
+    known = {n: p for n, p in held["overall"]["intervals"].items() if None not in p}
+    columns = [bare(held["overall"], known), *(bare(held["sites"][site], {}) for site in sites)]
+    return [[name.replace("_", " "), *(cell(each, name) for each in columns)] for name in scores]
+
+
+def cell(judged: Judged, name: str) -> str:
+    value, interval = judged.scores[name], judged.intervals.get(name)
+    if not np.isfinite(value):
+        return "not known"
+    shown = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return shown if interval is None else f"{shown} ({interval[0]:.3g} to {interval[1]:.3g})"
+
+
+def page(found: Evaluation, drawn: dict[str, Figure], about: dict[str, Any]) -> Page:
+    rows = count(int(found.overall.scores["rows"]), "row")
+    title = f"{called(about['target'])}: how good a {about['loss']} model is"
+    made = Page(title, f"On {rows} of {count(len(found.sites), 'site')}.")
+    made.section("Scores")
+    few = found.sites if len(found.sites) <= MOST_COLUMNS else {}
+    made.table(["score", "overall", *few], score_rows(found, few), notes(about))
+    if not few:
+        heads = ["site", *(name.replace("_", " ") for name in found.overall.scores)]
+        known = lambda value: value if np.isfinite(value) else "not known"
+        each = [[site, *map(known, one.scores.values())] for site, one in found.sites.items()]
+        made.table(heads, each, "Each site; intervals are in scores.csv.")
+    for name, figure in drawn.items():
+        made.section(name.replace("_", " ").capitalize())
+        more = f" The first {MOST_LINES - 1} sites." if len(found.sites) >= MOST_LINES else ""
+        made.figure(figure, f"{DRAWN[name][2]}{more}".strip())
+    if "confusion" in found.overall.curves:
+        table = found.overall.curves["confusion"]
+        made.section("Confusion")
+        columns = zip(*table.values(), strict=True)
+        made.table(list(table), [list(row) for row in columns], "Rows of all sites.")
+    made.section("How to reproduce")
+    made.code(about["command"])
+    return made
+
+
+def notes(about: dict[str, Any]) -> str:
+    text = "Loss and deviance are means over rows."
+    if about["draws"]:
+        text += (
+            f" In brackets: {LEVEL:.0%} intervals, from {about['draws']} draws of each site's rows "
+            f"with replacement, seed {about['seed']}."
+        )
+    if about["classes"]:
+        text += (
+            f" Ranks are from counts in cells of {WIDTH:g} in the log odds; the resolution is how "
+            "far the area may be off for it. Rows are called positive from "
+            f"{about['threshold']:g} on."
+        )
+    return text
