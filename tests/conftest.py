@@ -16,19 +16,30 @@ QUICK = (
 )
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
 
+# Where processes outnumber cores, OpenBLAS's threads spin while they wait for one another: a small
+# eigenvalue problem then takes a hundred milliseconds in place of one.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 import jax  # noqa: E402
 import psutil  # noqa: E402
-from jaxtyping import install_import_hook  # noqa: E402
+
+from tests.typed import check_types_of  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-install_import_hook("proxfl", "beartype.beartype")
+check_types_of("proxfl")
 
-
-PLENTY = 1.2e9  # bytes of memory
+PLENTY = 1.9e9  # bytes of memory; imports alone take half of that
 trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda pad: 0)  # glibc keeps what is freed
+
+
+def pytest_collection_finish():
+    """What is there by now stays, and need not be looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 50)
 
 
 def is_full() -> bool:

@@ -15,10 +15,10 @@ ORDER = """
 pytree points core precision errors plugins
 storage console drawing options
 losses prox algorithms
-problem engine
-tables data train report
-deploy deploy.ops deploy.protocol deploy.site deploy.server deploy.transport
-estimators research cli
+problem torch engine
+tables data train report notebook
+deploy deploy.ops deploy.protocol deploy.masking deploy.site deploy.server deploy.transport
+flower estimators research cli
 """.split()
 
 

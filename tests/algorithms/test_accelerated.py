@@ -61,6 +61,16 @@ def test_it_also_helps_when_only_some_clients_answer(slow, cohort):
     assert 2 * fast < rounds_needed(plain, slow, **options)
 
 
+@pytest.mark.parametrize("method", ["mime", "proxskip"])
+def test_it_also_helps_methods_whose_server_holds_a_model(slow, method):
+    eta = 0.25 / slow[2]
+    plain = {"mime": px.Mime(eta, 1.0, 2, 0.0, "every step"), "proxskip": px.ProxSkip(eta, 2)}[
+        method
+    ]
+    fast = rounds_needed(AcceleratedPartial(plain), slow, every=5)
+    assert 2 * fast < rounds_needed(plain, slow, every=5)
+
+
 @pytest.mark.parametrize("wrap", [Accelerated, AcceleratedPartial])
 def test_a_memory_too_short_to_mix_or_undo_anything_is_refused(wrap):
     inner = px.Decoupled(0.1) if wrap is Accelerated else px.DecoupledPartial(0.1)

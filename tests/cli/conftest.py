@@ -21,6 +21,8 @@ def data(tmp_path_factory):
     holes = world.diabetes()
     holes.loc[[3, 200], "bmi"] = np.nan
     world.write(home / "holes", holes, 3)
+    world.write(home / "mixed", world.mixed(), 3)
+    (home / "schema.toml").write_text(world.SCHEMA)
     (home / "groups.csv").write_text(
         "feature,group\nage,\nsex,body\nbmi,body\nbp,body\n"
         + "".join(f"s{k},{'blood' if k < 4 else 'rest'}\n" for k in range(1, 7))

@@ -8,6 +8,10 @@ CASES = {
         "--target progression --loss squared --l1 0.1 --l2 0.01 --feature-weights factors.csv "
         "--weights uniform",
     ),
+    "one weight": (
+        "diabetes",
+        "--target progression --loss squared --elastic-net 0.1 --l1-ratio 0.7 --standardise",
+    ),
     "huber": (
         "diabetes",
         "--target progression --loss huber --huber-delta 20 --l1 0.05 --nonneg --no-precondition "
@@ -35,6 +39,11 @@ CASES = {
         "digits",
         "--target digit --loss softmax --nuclear 0.02 --standardise --no-accelerate --tol 1e-3",
     ),
+    "schema": (
+        "mixed",
+        "--target progression --loss squared --schema schema.toml --features age sex bmi bp ward "
+        "--exclude age --group-weight 0.1 --no-accelerate",
+    ),
     "given steps": (
         "sparse",
         "--target y --loss squared --l1 0.5 --eta 0.2 --eta-g 2 --no-accelerate --seed 3",
@@ -44,5 +53,7 @@ CASES = {
 
 def arguments(data, name):
     folder, told = CASES[name]
-    located = [str(data / word) if word.endswith(".csv") else word for word in told.split()]
+    located = [
+        str(data / word) if word.endswith((".csv", ".toml")) else word for word in told.split()
+    ]
     return ["train", data / folder, *located]

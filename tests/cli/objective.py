@@ -25,8 +25,12 @@ def penalty(config: dict[str, Any], features: list[str], coef: np.ndarray) -> fl
     factors = np.array([(config["feature_weights"] or {}).get(name, 1.0) for name in features])
     by_feature = np.abs(coef).reshape(len(features), -1).sum(axis=1)
     total = config["l1"] * factors @ by_feature + config["l2"] / 2 * np.sum(coef**2)
+    if config["elastic_net"]:
+        ratio = config["l1_ratio"]
+        total += config["elastic_net"] * ratio * np.abs(coef).sum()
+        total += config["elastic_net"] * (1 - ratio) / 2 * np.sum(coef**2)
     if config["group_weight"]:
-        group = config["group"] or {name: name for name in features}
+        group = config["group"] or {name: name.split("=")[0] for name in features}
         for label in set(group.values()) - {""}:
             members = coef[[group[name] == label for name in features]]
             total += config["group_weight"] * np.sqrt(members.size) * np.linalg.norm(members)

@@ -50,7 +50,7 @@ CASES = {
     "broken file": ("good --config broken.toml", "this is not TOML"),
     "unknown method": (
         f"good {OK} --algorithm fedsgd",
-        "key 'algorithm' must be one of decoupled, ",
+        "key 'algorithm' must be one of auto, newton, decoupled, ",
     ),
     "penalty ignored": (f"good {OK} --l1 1 --algorithm fedavg", "would ignore the penalty"),
     "unknown constant": (f"good {OK} --l1 1 --algorithm fast-fedda", "needs mu, which no option"),

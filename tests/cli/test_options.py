@@ -10,7 +10,8 @@ from proxfl.cli.main import module
 
 HERE = Path(__file__).parent
 SOURCES = [path for path in HERE.glob("*.py") if path.name != "test_options.py"]
-SOURCES += [HERE.parent / "console" / "test_sinks.py"]
+ELSEWHERE = ("console/test_sinks.py", "train/test_survival.py", "train/test_rows.py")
+SOURCES += [HERE.parent / name for name in ELSEWHERE]
 
 
 def options_of(command):

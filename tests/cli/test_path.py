@@ -173,7 +173,7 @@ def test_a_path_that_cannot_be_finished_leaves_nothing(data, tmp_path, monkeypat
     def broken(*args):
         raise error
 
-    monkeypatch.setattr(path_folder, "report", broken)
+    monkeypatch.setattr(path_folder, "summary", broken)
     outcome = proxfl("path", *arguments(data, "rows"), "--out", tmp_path / "new" / "results")
     assert outcome.code == (130 if error is KeyboardInterrupt else 2)
     assert list((tmp_path / "new").iterdir()) == []
@@ -182,15 +182,18 @@ def test_a_path_that_cannot_be_finished_leaves_nothing(data, tmp_path, monkeypat
 OK = "--target progression --loss squared"
 BAD = {
     "weight given": (f"{OK} --l1 0.1", "--l1 is the weight that the path runs along; leave it out"),
-    "no such weight": (f"{OK} --sweep l2", "'sweep' must be one of l1, group_weight, nuclear"),
-    "one point": (f"{OK} --points 1", "'points' must be a whole number of at least 2, got 1"),
-    "no number": (f"{OK} --ratio half", "'ratio' must be a number between 0 and 1, got 'half'"),
-    "one fold": (f"{OK} --folds 1", "'folds' must be a whole number of at least 2, got 1"),
+    "no such weight": (
+        f"{OK} --sweep l2",
+        "'sweep' must be one of l1, group_weight, elastic_net, nuclear",
+    ),
+    "one point": (f"{OK} --points 1", "'points' must be a whole number from 2 to 10000, got 1"),
+    "no number": (f"{OK} --ratio half", "'ratio' must be a number between 1e-12 and 1, got 'half'"),
+    "one fold": (f"{OK} --folds 1", "'folds' must be a whole number from 2 to 1000000000, got 1"),
     "many folds": (f"{OK} --folds 149", "folds must be at most 148, the rows of the largest site"),
     "other folds": (f"{OK} --by columns", "'by' must be one of rows, sites, got 'columns'"),
     "other rule": (f"{OK} --rule best", "'rule' must be one of 1se, min, got 'best'"),
-    "other method": (f"{OK} --algorithm fedavg", "leave out --algorithm, --batch and --cohort"),
-    "batch": (f"{OK} --batch 5", "leave out --algorithm, --batch and --cohort"),
+    "other method": (f"{OK} --algorithm fedavg", "leave out --batch and --cohort"),
+    "batch": (f"{OK} --batch 5", "leave out --batch and --cohort"),
     "matrix needed": (f"{OK} --sweep nuclear", "'nuclear' needs a model with several outputs"),
     "groups needed": (f"{OK} --sweep group-weight", "'group_weight' needs 'group' if the model"),
     "no prox": (f"{OK} --simplex", "l1 and simplex have no known joint prox"),

@@ -1,11 +1,13 @@
 """A run that was interrupted, however and wherever, goes on to the bits of one that was not."""
 
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
@@ -13,6 +15,7 @@ from proxfl.storage.checkpoint import load_about
 from proxfl.train.local import LocalFederation
 from tests.cli import world
 from tests.cli.world import proxfl
+from tests.outcomes import soak
 
 # The command line, with checkpoints more often than people need them, and without figures.
 PROGRAM = """
@@ -36,7 +39,7 @@ def same(one, other):
 
 
 KINDS = {
-    "adaptive": "--l1 0.1 --tol 1e-15 --rounds 40",
+    "adaptive": "--l1 0.1 --tol 1e-15 --rounds 40 --algorithm decoupled",
     "local steps": "--l1 0.1 --tol 1e-15 --rounds 40 --local-steps 3 --no-accelerate",
     "cohorts": "--l1 0.1 --rounds 25 --algorithm decoupled-partial --cohort 2 --batch 9",
     "two exchanges": "--rounds 15 --algorithm mime",
@@ -68,11 +71,30 @@ def test_an_interruption_inside_a_round_leaves_no_trace(data, tmp_path, monkeypa
     assert same(tmp_path / "straight", folder)
 
 
+def test_newton_goes_on_from_an_interruption_to_the_same_bits(data, tmp_path, monkeypatch):
+    told, ask, asked = "--target benign --loss logistic --l1 0.01 --json", LocalFederation.ask, 0
+    begun = ["train", data / "cancer", *told.split()]
+    straight = proxfl(*begun, "--out", tmp_path / "straight")
+
+    def interrupted(federation, task, payload):
+        nonlocal asked
+        asked += task == "newton"
+        if asked == 4:
+            raise KeyboardInterrupt
+        return ask(federation, task, payload)
+
+    monkeypatch.setattr(LocalFederation, "ask", interrupted)
+    assert proxfl(*begun, "--out", tmp_path / "pieces").code == 130
+    outcome = proxfl("train", "--resume", tmp_path / "pieces", "--json")
+    assert (outcome.code, outcome.out) == (0, straight.out)
+    assert same(tmp_path / "straight", tmp_path / "pieces")
+
+
 def test_an_interruption_before_the_first_round_writes_nothing(data, tmp_path, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LocalFederation, "visit", interrupted)
+    monkeypatch.setattr(LocalFederation, "ask", interrupted)
     outcome = proxfl(*base(data), "--out", tmp_path / "results")
     assert outcome.code == 130 and "nothing was written" in outcome.err
     assert not (tmp_path / "results").exists()
@@ -81,7 +103,7 @@ def test_an_interruption_before_the_first_round_writes_nothing(data, tmp_path, m
 def test_other_data_are_refused(data, tmp_path):
     folder = tmp_path / "results"
     moved = world.write(tmp_path / "diabetes", world.diabetes(), 3)
-    short = proxfl(*base(tmp_path), "--l1", "0.1", "--rounds", 3, "--out", folder)
+    short = proxfl(*base(tmp_path), "--l1", "0.1", "--rounds", 1, "--out", folder)
     assert short.code == 3
     world.diabetes().iloc[5:150].to_csv(moved / "site1.csv", index=False)
     before = sorted(path.read_bytes() for path in folder.iterdir())
@@ -92,12 +114,13 @@ def test_other_data_are_refused(data, tmp_path):
 
 def test_a_result_that_is_being_made_longer_has_no_report_meanwhile(data, tmp_path, monkeypatch):
     folder, visit = tmp_path / "results", LocalFederation.visit
-    assert proxfl(*base(data), "--l1", "0.1", "--rounds", 3, "--out", folder).code == 3
+    options = ("--l1", "0.1", "--rounds", 3, "--algorithm", "decoupled")
+    assert proxfl(*base(data), *options, "--out", folder).code == 3
 
-    def interrupted(federation, algorithm, call, down):
+    def interrupted(federation, algorithm, call, *about):
         if call.round == 5:
             raise KeyboardInterrupt
-        return visit(federation, algorithm, call, down)
+        return visit(federation, algorithm, call, *about)
 
     monkeypatch.setattr(LocalFederation, "visit", interrupted)
     assert proxfl("train", "--resume", folder, "--rounds", 9).code == 130
@@ -142,6 +165,7 @@ def stop(process, number, checkpoint, after):
 def test_signals_stop_a_run_and_it_goes_on_to_the_same_bits(data, tmp_path):
     cache, folder, straight = tmp_path / "cache", tmp_path / "pieces", tmp_path / "straight"
     command = [*base(data), "--l1", "0.1", "--tol", "1e-300", "--rounds", 600]
+    command += ["--algorithm", "decoupled"]
     checkpoint, rounds = folder / "checkpoint.npz", 0
     run = [*command, "--out", folder]
     for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
@@ -156,6 +180,43 @@ def test_signals_stop_a_run_and_it_goes_on_to_the_same_bits(data, tmp_path):
     assert "Not converged after 600 rounds" in out, err
     assert proxfl(*command, "--out", straight).code == 3
     assert same(straight, folder)
+
+
+@pytest.mark.soak
+def test_a_run_killed_at_any_moment_goes_on_to_the_same_bits(data, tmp_path):
+    """Also before its first checkpoint, and as it writes one, or the model."""
+    cache, straight = tmp_path / "cache", tmp_path / "straight"
+    command = [*base(data), "--l1", "0.1", "--tol", "1e-300", "--rounds", 60]
+    command += ["--algorithm", "decoupled"]
+    begun = time.monotonic()
+    begin(*command, "--out", tmp_path / "first", cache=cache).communicate(timeout=600)
+    longest = time.monotonic() - begun
+    assert proxfl(*command, "--out", straight).code == 3
+
+    def run(seeds):
+        killed = 0
+        for seed in seeds:
+            rng, folder = random.Random(seed), tmp_path / str(seed)
+            for _ in range(4):
+                process = begin(*go_on(command, folder), cache=cache)
+                try:
+                    process.communicate(timeout=rng.uniform(0.3, 1.0) * longest)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
+                    killed += 1
+            process = begin(*go_on(command, folder), cache=cache)
+            out, err = process.communicate(timeout=600)
+            assert "Not converged after 60 rounds" in out, err
+            assert same(straight, folder), seed
+        return Counter({"processes killed": killed, "runs with the same model": len(seeds)})
+
+    soak("kills_train", range(40), 1, run)
+
+
+def go_on(command, folder):
+    begun = (folder / "manifest.json").exists()
+    return ["train", "--resume", folder] if begun else [*command, "--out", folder]
 
 
 def test_a_converged_run_refuses_what_comes_too_late(data, tmp_path):

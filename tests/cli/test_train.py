@@ -1,5 +1,6 @@
 """`proxfl train` on files: every option, the folder it writes, and what it refuses."""
 
+import html
 import json
 import math
 
@@ -19,7 +20,16 @@ from tests.cli.world import proxfl
 FILES = {"manifest.json", "model.json", "model.safetensors", "history.jsonl", "report.html"}
 
 
-NOT_IN_CASES = {"--algorithm", "--batch", "--cohort", "--rounds", "--out"}  # tested below
+# Tested below.
+NOT_IN_CASES = {"--algorithm", "--batch", "--cohort", "--inference", "--rounds", "--out"} | {
+    *("--offset", "--exposure", "--row-weights", "--site-intercepts", "--negbin-dispersion"),
+    *(
+        "--time",
+        "--event",
+        "--entry",
+        "--cox-ties",
+    ),  # in train/test_survival; those above, test_rows
+}
 
 
 def read(path):
@@ -60,10 +70,12 @@ def test_the_objective_told_is_that_of_the_model_written(data, fitted, name):
     tables = sites_of(data, name, model)
     if config["missing"] == "drop":
         tables = [(t.dropna(), y[t.notna().all(axis=1)]) for t, y in tables]
-    spread = pd.concat([table for table, _ in tables])[model["features"]].std(ddof=0).to_numpy()
-    if config["missing"] == "mean":
-        mean = pd.concat([table for table, _ in tables]).mean()
-        tables = [(table.fillna(mean), y) for table, y in tables]
+    if config["schema"]:
+        tables = [(world.made(table), y) for table, y in tables]
+    pooled = pd.concat([table for table, _ in tables])[model["features"]]
+    spread = pooled.std(ddof=0).to_numpy()
+    if config["missing"] == "mean" or config["schema"]:
+        tables = [(table.fillna(pooled.mean()), y) for table, y in tables]
     sites = [(table[model["features"]].to_numpy(), y) for table, y in tables]
     coef, intercept = np.array(model["coef"]), np.array(model["intercept"])
     unit = np.where(spread > 0, spread, 1.0) if config["standardise"] else np.ones(len(spread))
@@ -116,8 +128,45 @@ def test_json_names_coefficients_by_feature_and_by_class(fitted):
     assert list(single["coef"]) == features and isinstance(single["intercept"], float)
     assert list(many["coef"]) == list(many["intercept"]) == ["0", "1", "2"]
     assert all(len(by_feature) == 13 for by_feature in many["coef"].values())
-    words = "objective optimality tolerance converged rounds nonzeros bytes_up bytes_down"
-    assert list(single) == list(many) == [*words.split(), "coef", "intercept"]
+    words = "objective optimality tolerance converged rounds nonzeros exchanges bytes_up bytes_down"
+    assert list(single) == list(many) == [*words.split(), "algorithm", "coef", "intercept"]
+
+
+def test_exchanges_are_all_of_the_ledger_and_the_method_says_why(fitted):
+    outcome, folder = fitted("l1")
+    told, manifest = json.loads(outcome.out), read(folder / "manifest.json")
+    kinds = manifest["ledger"].values()
+    assert told["exchanges"] == sum(kind["exchanges"] for kind in kinds) > told["rounds"]
+    assert manifest["method"]["name"] == told["algorithm"] == "newton"
+    assert manifest["method"]["reason"] in html.unescape((folder / "report.html").read_text())
+    history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    assert (np.diff([line["exchanges"] for line in history]) >= 1).all()
+
+
+def test_standard_errors_are_told_if_asked_for(data, tmp_path):
+    base = ["train", data / "diabetes", "--target", "progression", "--loss", "squared"]
+    outcome = proxfl(*base, "--inference", "--out", tmp_path / "a", "--json")
+    assert outcome.code == 0, outcome.err
+    told = json.loads(outcome.out)
+    assert list(told["inference"]) == [*told["coef"], "intercept"]
+    for name, line in told["inference"].items():
+        assert line["lower"] < line["coef"] < line["upper"] and 0 <= line["p"] <= 1
+        held = told["coef"].get(name, told["intercept"])
+        assert line["coef"] == pytest.approx(held, rel=1e-12)
+    table = pd.read_csv(tmp_path / "a" / "inference.csv").set_index("feature")
+    assert table["robust_se"].to_dict() == {n: v["robust_se"] for n, v in told["inference"].items()}
+    assert "Standard errors" in (tmp_path / "a" / "report.html").read_text()
+    refused = proxfl(*base, "--inference", "--l2", 0.1, "--out", tmp_path / "b")
+    assert refused.code == 2 and "not known with l2" in refused.err
+    assert not (tmp_path / "b").exists()
+
+
+def test_an_optimum_at_infinity_is_no_model(data, tmp_path):
+    told = "--target cultivar --loss softmax --json"
+    outcome = proxfl("train", data / "wine", *told.split(), "--out", tmp_path / "a")
+    assert outcome.code == 3 and not json.loads(outcome.out)["converged"]
+    assert "optimum is at infinity" in (tmp_path / "a" / "report.html").read_text()
+    assert "--resume" not in outcome.err
 
 
 def test_every_option_is_exercised():
@@ -151,7 +200,7 @@ def test_without_json_the_result_is_told_in_words_and_folders_are_fresh(
 
 def test_rounds_used_up_are_said_and_more_may_follow(data, fitted, tmp_path):
     folder = tmp_path / "short"
-    short = proxfl(*arguments(data, "l1"), "--rounds", 20, "--out", folder, "--json")
+    short = proxfl(*arguments(data, "l1"), "--rounds", 4, "--out", folder, "--json")
     assert short.code == 3 and not json.loads(short.out)["converged"]
     assert "not met" in short.err and "--resume" in short.err
     assert "Not converged" in (folder / "report.html").read_text()
@@ -188,6 +237,7 @@ def test_the_help_shares_its_words_with_the_options():
     told = " ".join(outcome.out.split())
     assert outcome.code == 0
     for option in Spec.table().values():
-        assert option.meaning.split(";")[0] in told.replace("- ", "-"), option.key
+        words = option.meaning.split(";")[0]
+        assert words.replace("- ", "-") in told.replace("- ", "-"), option.key
     assert all(name in told.replace("- ", "-") for name in ALGORITHMS)
     assert "minimise sum_i w_i mean_rows loss(z, y)" in told and "130 interrupted" in told

@@ -56,6 +56,45 @@ def digits() -> pd.DataFrame:
     return table[table["digit"] < 4].iloc[:200]
 
 
+def mixed() -> pd.DataFrame:
+    """A table with words, holes and an identifier; sites of it in order lack some wards."""
+    table = diabetes()
+    table.insert(0, "ward", np.repeat(["north", "east", "south"], [200, 142, 100]))
+    table.insert(0, "patient", [f"p{k}" for k in range(len(table))])
+    table["sex"] = np.where(table["sex"] > 0, "male", "female")
+    table.loc[[3, 200], "bp"] = np.nan
+    return table
+
+
+def made(table: pd.DataFrame) -> pd.DataFrame:
+    """The features that the schema makes of the mixed table, by hand."""
+    made = {"age": table["age"], "sex=male": (table["sex"] == "male").astype(float)}
+    made |= {f"ward={w}": (table["ward"] == w).astype(float) for w in ("east", "south", "west")}
+    made |= {"bmi": table["bmi"], "bp": table["bp"], "bp=missing": table["bp"].isna() * 1.0}
+    return pd.DataFrame(made)
+
+
+SCHEMA = """
+[patient]
+kind = "identifier"
+[ward]
+kind = "category"
+levels = ["east", "north", "south", "west"]
+reference = "north"
+unknown = "reference"
+[age]
+kind = "number"
+[sex]
+kind = "category"
+levels = ["female", "male"]
+[bmi]
+kind = "number"
+[bp]
+kind = "number"
+missing = "indicator"
+"""
+
+
 def parts(table: pd.DataFrame, sites: int) -> list[pd.DataFrame]:
     """Rows in their order, nearly the same number for each site."""
     return [table.iloc[rows] for rows in np.array_split(np.arange(len(table)), sites)]

@@ -2,7 +2,9 @@
 
 import io
 import re
+import sys
 from contextlib import redirect_stderr
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -44,3 +46,45 @@ def test_work_without_a_known_end_tells_how_far_it_is_from_its_goal(screen):
 
 def test_nothing_is_told_if_nobody_wants_to_know(screen):
     assert told(screen, 3, shown=False) == ""
+
+
+class Notebook(ModuleType):
+    """What IPython is to a process whose output a notebook shows."""
+
+    def __init__(self, kernel):
+        super().__init__("IPython")
+        self.get_ipython = lambda: SimpleNamespace(kernel=kernel)
+        self.shown = []
+        self.display = ModuleType("IPython.display")
+        self.display.display = self.first
+
+    def first(self, text, raw, display_id):
+        self.update(text, raw)
+        return self
+
+    def update(self, text, raw):
+        assert raw
+        self.shown.append(text["text/plain"])
+
+
+def entered(monkeypatch, kernel):
+    found = Notebook(kernel)
+    monkeypatch.setitem(sys.modules, "IPython", found)
+    monkeypatch.setitem(sys.modules, "IPython.display", found.display)
+    return found
+
+
+def test_a_notebook_shows_one_line_that_changes_and_goes(screen, monkeypatch):
+    monkeypatch.setattr(progress, "FRESH_SECONDS", 0.0)
+    notebook = entered(monkeypatch, kernel=object())
+    assert progress.is_watched() and told(screen, None) == ""
+    *lines, last = notebook.shown
+    assert len(lines) == 2 and last == ""
+    assert re.fullmatch(r"Work: 2, .*/s, optimality 1e-3, goal 1e-6", lines[-1])
+
+
+def test_python_on_a_terminal_is_no_notebook(screen, monkeypatch):
+    notebook = entered(monkeypatch, kernel=None)
+    assert "Work" in told(screen, None) and not notebook.shown
+    with redirect_stderr(screen):
+        assert progress.is_watched() == screen.isatty()

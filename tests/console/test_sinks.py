@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
-from tensorboardX.proto.event_pb2 import Event
 
 from proxfl.console import sinks
 from tests.cli import world
@@ -31,6 +30,8 @@ NUMBERS = [
 
 def events(folder):
     """(step, name, value) of every number in the folder: records of length, check, data, check."""
+    from tensorboardX.proto.event_pb2 import Event  # and with it PyTorch, where that is installed
+
     (file,) = folder.iterdir()
     content, found = file.read_bytes(), []
     while content:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from proxfl.data.design import Design, covariance
+from proxfl.data.design import Design, correlated, covariance, root
 from proxfl.data.truth import group_sparse, lasso, logistic, low_rank, poisson
 
 GENERATORS = [lasso, logistic, poisson, group_sparse, low_rank]
@@ -96,6 +96,11 @@ def test_feature_means_spread_as_the_dial_says_around_zero():
     means = np.array([A.mean(axis=0) for A, _ in made.sites])
     assert np.abs(means.mean(axis=0)).max() < 5 / math.sqrt(100 * 400)
     np.testing.assert_allclose(means.std(), 3.0, rtol=0.1)
+
+
+def test_rows_without_correlation_are_left_as_they_are_which_the_root_would_do_too():
+    rows, plain = np.random.default_rng(0).standard_normal((3, 20)), Design(correlation=0.0)
+    np.testing.assert_array_equal(correlated(plain, rows), rows @ root(covariance(plain)))
 
 
 @pytest.mark.parametrize("condition", [1.0, 100.0, 1e6])

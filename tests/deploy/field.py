@@ -5,11 +5,18 @@ import json
 import numpy as np
 import pandas as pd
 
-from proxfl.deploy.protocol.plan import Plan, read_table
+from proxfl.deploy.masking.members import Members
+from proxfl.deploy.protocol.membership import Membership
+from proxfl.deploy.protocol.study import make_study, read_table
 from proxfl.deploy.server.checkpoint import books_at
 from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.masked import MaskedRun
+from proxfl.deploy.server.proposal import propose
 from proxfl.deploy.server.status import Status
 from proxfl.deploy.server.training import RunOptions, Training
+from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.policy import Policy
+from proxfl.deploy.site.reception import Reception
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
 from proxfl.report import training as report
@@ -18,6 +25,10 @@ from proxfl.train.train import train
 from tests.deploy.world import PATIENCE
 
 NAMES = ("north", "south", "west")
+LOOSE = Policy(
+    rows=1, sites=1, count=0, parameters_per_row=10.0, share=0.0, questions_per_row=1e5, kinks=True,
+    unmasked=True,
+)  # fmt: skip
 
 
 def write_data(folder, classes=2):
@@ -38,47 +49,76 @@ def write_data(folder, classes=2):
 class Field:
     """Sites in one process, and a server that can be started again and again."""
 
-    def __init__(self, folder, classes=2, **options):
+    def __init__(self, folder, classes=2, policy=LOOSE, masked=False, **options):
+        self.policy, self.masked = policy, masked
         self.folder, self.files = folder, write_data(folder / "data", classes)
-        self.plan = Plan("field", NAMES, Spec(**{"target": "y", "loss": "logistic"} | options))
-        self.sites = {site: MemorySite(lambda i=i: self.worker(i)) for i, site in enumerate(NAMES)}
+        self.membership = Membership("field", NAMES)
+        self.ask(**{"target": "y", "loss": "logistic"} | options)
+        self.sites = {
+            site: MemorySite(lambda i=i: self.reception(i)) for i, site in enumerate(NAMES)
+        }
         self.transport = MemoryTransport(self.sites)
         self.lives = 0
 
-    def worker(self, i):
-        table = read_table(self.plan, self.files[i])
-        return Site(self.plan, NAMES[i], table, self.folder / NAMES[i]).worker()
+    def ask(self, **options):
+        """Another study, in place of the one before."""
+        self.study = make_study("field", "field", NAMES, Spec(**options), unmasked=not self.masked)
+
+    @property
+    def spec(self):
+        return self.study.spec
+
+    def office(self, i):
+        return Office(self.folder / NAMES[i], self.policy)
+
+    def confirm(self):
+        """A person at each site has compared the members' words with all others'."""
+        offices = [self.office(i) for i in range(len(NAMES))]
+        keys = [office.signer.public_key().public_bytes_raw() for office in offices]
+        members = Members.of(dict(zip(NAMES, keys, strict=True)))
+        for name, office in zip(NAMES, offices, strict=True):
+            office.confirmed.confirm(members, name, [n for n in NAMES if n != name])
+
+    def reception(self, i):
+        return Reception(self.membership, NAMES[i], self.files[i], self.office(i))
+
+    def site(self, i):
+        """A site as it is once it takes part."""
+        return Site(self.study, NAMES[i], read_table(self.spec, self.files[i]), self.office(i))
+
+    def reach(self, name, patience=PATIENCE, **more):
+        return RemoteFederation(
+            self.transport, name, NAMES, patience=patience, epoch=self.lives, **more
+        )
+
+    def propose(self, ledger=None):
+        propose(self.reach(self.membership.channel, ledger=ledger), self.study)
 
     def life(self, out="results", patience=PATIENCE, **options):
         """One life of the server, with all of its parts."""
         self.lives += 1
         out = self.folder / out
         books = books_at(out / "checkpoint.npz", NAMES)
-        federation = RemoteFederation(
-            self.transport,
-            self.plan.id,
-            NAMES,
-            patience=patience,
-            ledger=books.ledger,
-            standing=books.standing,
-            cohort=self.plan.spec.cohort,
-            epoch=self.lives,
-        )
+        kept = {"ledger": books.ledger, "standing": books.standing, "cohort": self.spec.cohort}
+        federation = self.reach(self.study.id, patience, **kept)
         status = Status(self.folder / "status.json", lambda: NAMES, run="1", sites=NAMES)
         given = RunOptions(out=str(out), **options)
-        return Training(self.plan, given, federation, books, status)
+        if self.study.masked:
+            return MaskedRun(self.study, out, "proxfl federate run", True, federation, status)
+        return Training(self.study, given, federation, books, status)
 
     def run(self, out="results", spoil=lambda federation: None, **options):
         training = self.life(out, **options)
         spoil(training.federation)
         with training.status:
+            self.propose(training.federation.ledger)
             fit = training.run()
             report.save(self.folder / out, fit, "proxfl federate run")
         return fit
 
     def trained(self):
         """The same files in one process."""
-        options = self.plan.spec.replace(sites=[str(file) for file in self.files])
+        options = self.spec.replace(sites=[str(file) for file in self.files])
         return train(options)
 
     def status(self):

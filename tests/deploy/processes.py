@@ -8,12 +8,15 @@ import subprocess
 import sys
 import time
 
+import tomli_w
+
 from proxfl.deploy.ops.home import Home, read_json
+from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.ops.services import marked
 from proxfl.deploy.transport.flower.launch import free_port
 from proxfl.storage.files import write_text
 from tests.cli.world import proxfl
-from tests.deploy.field import NAMES
+from tests.deploy.field import LOOSE, NAMES
 
 PROGRAM = "import sys; from proxfl.cli.main import main; sys.exit(main(sys.argv[1:]))"
 DEAF = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as what a shell starts with `&`
@@ -38,6 +41,12 @@ class Command:
     def wait_for(self, words, seconds=LONG):
         until(lambda: words in self.said or self.process.poll() is not None, seconds)
         assert words in self.said, self.said
+
+    def says_again(self, words, once, seconds=LONG):
+        """Once something is done, it says what it may have said before."""
+        before = self.said.count(words)
+        once()
+        until(lambda: self.said.count(words) > before, seconds)
 
     def ended(self, seconds=LONG):
         return self.process.wait(seconds)
@@ -76,12 +85,13 @@ def processes(folder, service=""):
 
 
 def kill(folder, service):
-    """As when the power goes."""
+    """As when the power goes; how many there were."""
     killed = processes(folder, service)
     for pid in killed:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert killed
+    return len(killed)
 
 
 def until(holds, seconds=LONG):
@@ -99,7 +109,7 @@ class Deployment:
         self.home, self.port = Home(folder / "server"), free_port()
         options = [part for key, value in problem.items() for part in (f"--{key}", value)]
         sites = ("--name", "field", "--sites", *NAMES)
-        made = proxfl("federate", "init", self.home.folder, *sites, *options)
+        made = proxfl("federate", "init", self.home.folder, *sites, *options, "--unmasked")
         assert made.code == 0, made.err
 
     @property
@@ -117,6 +127,8 @@ class Deployment:
         at.mkdir(exist_ok=True)
         for public in ("federation.toml", "ca.pem"):
             shutil.copy(self.home.folder / public, at)
+        loose = tomli_w.dumps(LOOSE.to_dict())
+        write_text(private_folder(Home(at).site(name)) / "policy.toml", loose)
         return self.start("join", at, "--data", file, "--server", self.address, **options)
 
     def site(self, name):

@@ -3,6 +3,7 @@
 The one real deployment among the tests; `make soak` has more.
 """
 
+import json
 import os
 import signal
 import ssl
@@ -18,15 +19,24 @@ import pytest
 
 from proxfl.deploy.ops.home import read_json
 from proxfl.deploy.ops.keys import make_server_keys, make_site_keys
-from proxfl.deploy.transport.flower.site import NOT_LET_IN, UNKNOWN_SERVER, Server, attend
+from proxfl.deploy.transport.flower.site import (
+    CONNECTED,
+    NOT_LET_IN,
+    UNKNOWN_SERVER,
+    Server,
+    attend,
+)
 from proxfl.report import page
 from proxfl.storage.files import write_text
+from proxfl.train.evaluate import Applied, evaluate
 from proxfl.train.folder import read, read_model
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field
 from tests.deploy.processes import Deployment, commands, kill, processes, until
 
-PROBLEM = {"target": "y", "loss": "logistic", "l1": 0.02, "rounds": 6}
+# Newton's method would be done before all of the trouble is.
+PROBLEM = {"target": "y", "loss": "logistic", "l1": 0.02, "algorithm": "decoupled", "rounds": 6}
+SECOND = {"target": "y", "loss": "logistic", "l1": 0.05}
 
 
 def send_code(app, marked):
@@ -60,6 +70,11 @@ def status_of(url, authority):
     except urllib.error.HTTPError as error:
         with error:
             return error.code
+
+
+def keys(*words):
+    done = proxfl("federate", "keys", *words)
+    assert done.code == 0, done.err
 
 
 def mode(path):
@@ -113,15 +128,79 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         assert shown.ended() == 0 and "The last run is finished: round 6" in shown.said
         assert shown.said.count("online") == 3
         assert mode(there.site("south")) == 0o700
+
+        # Another study, and one that a site wants a person for; nothing is started again.
+        field.ask(**SECOND)
+        words = [f"--{key}={value}" for key, value in SECOND.items()]
+        assert proxfl("federate", "study", home.folder, "second", *words).code == 0
+        policy = there.site("west") / "policy.toml"
+        loose = policy.read_text()
+        write_text(policy, loose.replace('    "train",\n', ""))
+        second = start("run", home.folder, "second")
+        assert second.ended() == 3 and "west waits: a person there decides" in second.said
+        joined[2].wait_for("(proxfl federate approve DIR second)")
+        approved = proxfl("federate", "approve", there.folder / "at-west", "second", "--site=west")
+        assert approved.code == 0, approved.err
+
+        # It is masked, so people compare words, once; a site dies on the way.
+        second = start("run", home.folder, "second")
+        assert second.ended() == 3 and "north waits: a person there compares" in second.said
+        for name in NAMES:
+            others = [other for other in NAMES if other != name]
+            at = (there.folder / f"at-{name}", "--site", name)
+            shown = proxfl("federate", "members", *at)
+            known = proxfl("federate", "members", *at, "--compared", *others)
+            assert known.code == 0 and shown.out.split("Words: ")[1][:71] in second.said
+        second = start("run", home.folder, "second")
+        steps = home.folder / "results-second" / "exchanges"
+        until(lambda: len(list(steps.glob("[!.]*"))) > 2)
+        kill(there.folder / "at-north", "site")
+        assert second.ended() == 0, second.said
+        write_text(policy, loose)
+
+        # How good a model is: counts in narrow cells are for people to allow, at every site.
+        model = ("--model", home.folder / "results-second", "--draws=2")
+        judged = start("evaluate", home.folder, "judged", *model)
+        assert judged.ended() == 3 and "north waits: a person there decides" in judged.said
+        for name in NAMES:
+            at = there.folder / f"at-{name}"
+            assert proxfl("federate", "approve", at, "judged", "--site", name).code == 0
+        judged = start("run", home.folder, "judged", "--json")
+        assert judged.ended() == 0, judged.said
+        for name in NAMES:
+            at = there.folder / f"at-{name}"
+            whole = proxfl("federate", "audit", at, "--site", name, "--out", at / "audit.html")
+            assert whole.code == 0 and f"The log of site {name} is whole" in whole.out
+        listed = proxfl("federate", "studies", there.folder / "at-west", "--site=west")
+        assert listed.out.count("takes part") == 3
+
+        # A key is removed, and another takes its place; nothing is started again for it.
+        south, at_south = joined[1], there.folder / "at-south"
+        south.says_again(NOT_LET_IN, lambda: keys("remove", home.folder, "south"))
+        keys("rotate", at_south, "south")
+        south.says_again(CONNECTED, lambda: there.let_in("south"))
+        assert server.said.count("Site south is let in no more.") == 1
         for command in (server, *joined):
             assert command.stop() == 0 and " is stopped." in command.said
     assert not processes(tmp_path) and not marked.exists()
+    field.ask(**PROBLEM)
     field.run("straight")
     straight, found = tmp_path / "twin" / "straight", home.folder / "results"
     for name in ("model.json", "model.safetensors"):
         assert (found / name).read_bytes() == (straight / name).read_bytes()
     wanted = field.trained().model.coef
     np.testing.assert_allclose(read_model(found)[0].coef, wanted, atol=1e-12)
+    field.ask(**SECOND)
+    trained = field.trained().model.coef
+    second = read_model(found.parent / "results-second")[0].coef
+    np.testing.assert_allclose(second, trained, atol=1e-10)
+    masking = read(found.parent / "results-second").manifest["deployment"]["masking"]
+    assert masking["signatures"].keys() == set(NAMES)
+    scores = json.loads((found.parent / "results-judged" / "evaluation.json").read_text())
+    wanted = evaluate(
+        Applied.of(*read_model(found.parent / "results-second")), field.files, draws=0
+    )
+    assert scores["overall"]["auc"] == pytest.approx(wanted.overall.scores["auc"], rel=1e-12)
     deployment = read(found).manifest["deployment"]
     assert deployment["resumed"] == 1
     assert all(site["rounds"] == 6 for site in deployment["sites"].values())
@@ -131,7 +210,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
     base = ["federate", "init", tmp_path / "new", "--target", "y", "--loss", "logistic"]
     for more, words in [
         (["--sites", "a", "a"], "sites must be distinct names"),
-        (["--sites", "a/b"], "cannot name a federation or a site"),
+        (["--sites", "a/b"], "cannot name a federation, a site or a study"),
         (["--sites", "a", "--l1", "-1"], "key 'l1' must be"),
         (["--sites", "a", "--algorithm", "dp-spider"], "needs clip, clip_change, noise_multiplier"),
         (["--sites", "a", "--cohort", "1"], "needs every site in every round"),
@@ -149,9 +228,9 @@ def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
         (["resume", tmp_path / "new"], "there was no run yet"),
         (["join", tmp_path / "new", "--data", "a.csv", "--server", "x:1"], "a.csv: there is no"),
         (["join", tmp_path / "new", "--data", "c.csv", "--server", "x:1"], "'c' is no site of new"),
-        (["keys", tmp_path / "new", "--site", "c"], "'c' is no site of new; it is one of a, b"),
+        (["keys", "make", tmp_path / "new", "c"], "'c' is no site of new; it is one of a, b"),
         (["serve", tmp_path], "federation.toml: there is no such file"),
-        (["demo", "--sites", "0"], "--sites must be at least 1"),
+        (["demo", "--sites", "0"], "needs a whole number of at least 1"),
     ]:
         done = proxfl("federate", *command)
         assert done.code == 2 and words in done.err

@@ -1,35 +1,54 @@
 """Flower behind the seam: its messages carry ours, its nodes are our sites, its names are where."""
 
 import ast
+import contextlib
+import datetime
 import importlib
+import re
 import ssl
 import subprocess
 import sys
 import threading
+import warnings
 from http.server import BaseHTTPRequestHandler as Handler
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
+import uvicorn
 from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.superlink.main import create_app
+from flwr.supernode import node_auth_http_interceptor
 
 import proxfl as px
-from proxfl.deploy.ops.keys import make_server_keys, make_site_keys
+from proxfl.deploy.ops import certificates
+from proxfl.deploy.ops.keys import (
+    make_server_keys,
+    make_site_keys,
+    private_key,
+    renew,
+    write_pair,
+)
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server.inquiry import TooFewSites
-from proxfl.deploy.transport.flower import envelope, private_names
+from proxfl.deploy.transport.flower import envelope, private_names, site
 from proxfl.deploy.transport.flower.app import write_app
 from proxfl.deploy.transport.flower.envelope import unwrap, wrap
+from proxfl.deploy.transport.flower.process import spoken
 from proxfl.deploy.transport.flower.server import FlowerTransport
 from proxfl.deploy.transport.flower.site import (
+    ENDED,
     NO_SERVER,
+    NOT_LET_IN,
+    OTHER_NAME,
     UNKNOWN_SERVER,
     Server,
     attend,
 )
 from tests.deploy.grid import LocalGrid, failed, inside_flower, node, through_the_wire
 from tests.deploy.world import PATIENCE, World, deployed, drive
+from tests.storage.faulty import FULL, disk
 from tests.test_imports import IMPORTERS
 
 PACKAGE = Path(px.__file__).parent
@@ -62,10 +81,11 @@ def of_flower(source):
 
 
 def test_names_of_flower_are_in_one_folder_and_private_ones_in_one_module():
-    ours = PACKAGE / "deploy" / "transport" / "flower"
+    """What Flower promises is also used by what is for apps of other people."""
+    ours, apps = PACKAGE / "deploy" / "transport" / "flower", PACKAGE / "flower"
     for path in PACKAGE.rglob("*.py"):
         imports, texts = of_flower(path.read_text())
-        assert imports <= (PROMISED if path.parent == ours else set()), path
+        assert imports <= (PROMISED if path.parent in (ours, apps) else set()), path
         assert not texts or path == ours / "private_names.py", (path, texts)
 
 
@@ -97,7 +117,7 @@ def test_what_is_above_the_seam_needs_no_flower():
     ]
     code = f"""
 import sys
-for name in ("flwr", "cryptography", "psutil", "httpx"): sys.modules[name] = None
+for name in ("flwr", "psutil", "httpx"): sys.modules[name] = None
 import importlib
 for name in {modules!r}: importlib.import_module(name)
 """
@@ -105,7 +125,8 @@ for name in {modules!r}: importlib.import_module(name)
 
 
 def over_flower(world, nodes, keys=None, spoil=lambda node, message: message, patience=QUICK):
-    transport = FlowerTransport(LocalGrid(nodes, spoil), world.name, world.sites, keys)
+    held = None if keys is None else lambda: keys
+    transport = FlowerTransport(LocalGrid(nodes, spoil), world.name, world.sites, held)
     return world.federation(transport, patience=patience)
 
 
@@ -172,6 +193,32 @@ def test_a_frame_of_any_size_arrives_and_what_is_not_ours_is_refused(monkeypatch
                 unwrap(Message(odd, 7, "query"))
 
 
+@pytest.mark.parametrize("sent", [b"nonsense", b"", ConfigRecord({"a": b"b"}).deflate()])
+def test_a_message_that_flower_cannot_read_is_confirmed_and_left(sent):
+    """Else it would come again, and end the site's process each time."""
+    confirmed = []
+    with inside_flower():
+        message = Message(wrap(b"frame"), 7, "query")
+        nobody = lambda *args: pytest.fail("It was answered.")
+        pull = lambda run, part: sent
+        confirm = lambda run, name: confirmed.append(name)
+        connection = site.Connection(7, nobody, nobody, None, None, pull, nobody, confirm)
+        tree = private_names.get_object_tree(message)
+        site.reply_to(connection, message, tree, lambda frame: frame)
+    assert confirmed == [tree.object_id]
+
+
+def test_a_full_disk_is_said_by_a_site_and_does_not_end_it(tmp_path, monkeypatch):
+    opened = contextlib.nullcontext((7, *7 * [None]))
+    monkeypatch.setattr(site, "http_request_response", lambda *args, **options: opened)
+    with disk(tmp_path, 1, FULL):
+        spoken(tmp_path, {})("It is well.")
+        stop, heard = threading.Event(), []
+        say = lambda sentence: (heard.append(sentence), stop.set())
+        attend(Server("127.0.0.1:9", None, None), tmp_path, lambda frame: frame, stop, say)
+    assert len(heard) == 1 and "the disk is full; free some space" in heard[0]
+
+
 def test_an_app_names_components_that_are_there(tmp_path):
     import tomllib
 
@@ -196,14 +243,69 @@ def said_of(authority, address, tmp_path):
     return heard[0]
 
 
-def test_a_site_tells_a_false_certificate_from_a_server_that_is_not_there(tmp_path):
-    keys, false = (make_server_keys(tmp_path / name) for name in ("server", "false"))
+@contextlib.contextmanager
+def serving(pair):
+    """Somebody who listens with a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(keys.certificate, keys.key)
+    context.load_cert_chain(pair)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"127.0.0.1:{server.server_port}"
-        assert said_of(false.authority, address, tmp_path) == UNKNOWN_SERVER
+        yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+def test_a_site_tells_a_false_certificate_from_a_server_that_is_not_there(tmp_path):
+    keys, false = (make_server_keys(tmp_path / name) for name in ("server", "false"))
+    with serving(keys.pair) as address:
+        assert said_of(false.authority, address, tmp_path) == UNKNOWN_SERVER
     assert said_of(keys.authority, address, tmp_path) == NO_SERVER
+
+
+def test_a_site_tells_a_certificate_for_another_name(tmp_path):
+    keys = make_server_keys(tmp_path / "server")
+    names = [certificates.name_of("other.example")]
+    write_pair(keys.pair, private_key(tmp_path / "server" / "ca.key"), names)
+    with serving(keys.pair) as address:
+        assert said_of(keys.authority, address, tmp_path) == OTHER_NAME
+
+
+def test_a_site_tells_a_certificate_that_has_ended(tmp_path, monkeypatch):
+    keys, real = make_server_keys(tmp_path / "server"), certificates.now
+    past = datetime.timedelta(days=certificates.SERVER_DAYS + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "now", lambda: real() - past)
+        renew(tmp_path / "server", [], tmp_path / "server" / "ca.key")
+    with serving(keys.pair) as address:
+        assert said_of(keys.authority, address, tmp_path) == ENDED
+
+
+@contextlib.contextmanager
+def superlink():
+    """Flower's own server, in this process and in the clear, where nobody is registered."""
+    with warnings.catch_warnings(action="ignore"):  # which are Flower's own
+        app = create_app()
+    server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_level="critical"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            thread.join(0.01)
+        yield f"127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize(("ahead", "way"), [(60, "ahead of"), (-400, "behind")])
+def test_a_clock_that_flower_refuses_is_said_by_the_site(ahead, way, tmp_path, monkeypatch):
+    """Flower takes a request signed up to 5 s in the future or 305 s in the past."""
+    shifted = lambda: certificates.now() + datetime.timedelta(seconds=ahead)
+    with superlink() as address:
+        assert said_of(None, address, tmp_path) == NOT_LET_IN
+        monkeypatch.setattr(node_auth_http_interceptor, "now", shifted)
+        monkeypatch.setattr(site, "now", shifted)
+        found = said_of(None, address, tmp_path)
+    number, rest = re.fullmatch(r"The clock of this machine is (\d+) s (.*)", found).groups()
+    assert abs(int(number) - abs(ahead)) < 30 and rest.startswith(f"{way} the server's; set it")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from proxfl.deploy.ops import services
 from proxfl.deploy.ops.services import Service, Supervisor, runs
 from proxfl.deploy.transport.flower import launch
 from tests.deploy.processes import until
@@ -34,3 +35,25 @@ def test_a_service_that_ends_at_once_is_reported_with_its_last_words(tmp_path):
     command = [sys.executable, "-c", "raise SystemExit('no data here')"]
     with pytest.raises(RuntimeError, match="The site ended; its log ends with:\nno data here"):
         launch.join(tmp_path, command)
+
+
+def test_a_log_has_a_bound_and_the_service_goes_on_writing_to_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(services, "LARGEST_LOG", 100)
+    words = tmp_path / "words"
+    os.mkfifo(words)
+    script = f"for line in open({str(words)!r}): print(line, end='', flush=True)"
+    command = [sys.executable, "-c", script]
+    supervisor = Supervisor({"talker": lambda: Service("talker", command, tmp_path)})
+    try:
+        service = supervisor.running["talker"]
+        with words.open("w") as mouth:
+            for number in range(12):
+                print(f"line {number} of what is said", file=mouth, flush=True)
+                until(lambda number=number: service.tail(1).startswith(f"line {number} "))
+                supervisor.look()
+                kept = [services.old_log(service.log), service.log]
+                assert all(path.stat().st_size < 150 for path in kept if path.exists())
+        told = "".join(path.read_text() for path in kept)
+        assert told.endswith("line 10 of what is said\nline 11 of what is said\n")
+    finally:
+        supervisor.close()

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import time
+from collections import Counter
 
 import pytest
 
@@ -14,55 +15,51 @@ from proxfl.deploy.ops.home import read_json
 from proxfl.report import page
 from tests.deploy.field import NAMES, Field
 from tests.deploy.processes import Deployment, commands, kill, until
+from tests.outcomes import soak
 
-pytestmark = pytest.mark.soak
-
-PROBLEM = {"target": "y", "loss": "logistic", "l1": 0.02, "rounds": 8}
+# Newton's method would be done before all of the kills are.
+PROBLEM = {"target": "y", "loss": "logistic", "l1": 0.02, "algorithm": "decoupled", "rounds": 8}
 
 
 def kill_program(there):
     os.kill(read_json(there.home.status, "")["pid"], signal.SIGKILL)
+    return 1
 
 
 def kill_sites(there):
-    for name in NAMES:
-        kill(there.folder / f"at-{name}", "site")
+    return sum(kill(there.folder / f"at-{name}", "site") for name in NAMES)
 
 
 def kill_server(there):
-    kill(there.home.server, "superlink")
-    kill(there.home.server, "gate")
+    return kill(there.home.server, "superlink") + kill(there.home.server, "gate")
 
 
 VICTIMS = {
-    "one site": [lambda there: kill(there.folder / "at-south", "site")],
-    "all sites": [kill_sites],
-    "the program": [kill_program],
-    "the server": [kill_server],
-    "everything": [kill_sites, kill_server],
+    "one site": lambda there: kill(there.folder / "at-south", "site"),
+    "all sites": kill_sites,
+    "the program": kill_program,
+    "the server": kill_server,
+    "everything": lambda there: kill_sites(there) + kill_server(there),
 }
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-@pytest.mark.filterwarnings("ignore:Not converged")
-def test_whatever_is_killed_the_model_is_that_of_an_undisturbed_run(victim, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
-    seed = random.SystemRandom().randrange(10**6)
+def killed(folder, seed):
+    """How many processes of a deployment were killed that ended with the right model after all."""
     print("seed", seed)
-    rng, field = random.Random(seed), Field(tmp_path / "twin", **PROBLEM)
-    with commands(tmp_path) as start:
-        there = Deployment(tmp_path, start, field.files, **PROBLEM)
+    rng, field = random.Random(seed), Field(folder / "twin", **PROBLEM)
+    victim, number = list(VICTIMS.values())[seed % len(VICTIMS)], 0
+    with commands(folder) as start:
+        there = Deployment(folder, start, field.files, **PROBLEM)
         there.serve()
         for name in NAMES:
             there.join(name)
             there.let_in(name)
             there.server.wait_for(f"Site {name} is let in.")
         run = start("run", there.home.folder)
-        for r in (1, 3):
+        for r in (1, 3, 5):
             until(lambda r=r: there.rounds() >= r or run.process.poll() is not None)
             time.sleep(rng.uniform(0.0, 3.0))
-            for end in VICTIMS[victim] if run.process.poll() is None else ():
-                end(there)
+            number += victim(there) if run.process.poll() is None else 0
         run.ended(600)
         while "Not converged after 8 rounds" not in run.said:
             there.server.wait_for("Stop it with Ctrl-C")
@@ -70,5 +67,13 @@ def test_whatever_is_killed_the_model_is_that_of_an_undisturbed_run(victim, tmp_
             run.ended(600)
             time.sleep(1.0)
     field.run("straight")
-    wanted = (tmp_path / "twin" / "straight" / "model.json").read_bytes()
+    wanted = (folder / "twin" / "straight" / "model.json").read_bytes()
     assert (there.home.folder / "results" / "model.json").read_bytes() == wanted
+    return Counter({"processes killed": number, "runs with the same model": 1})
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore:Not converged")
+def test_whatever_is_killed_the_model_is_that_of_an_undisturbed_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+    soak("kills_deployed", range(15), 1, lambda seeds: killed(tmp_path / str(seeds[0]), seeds[0]))

@@ -1,5 +1,6 @@
 """A client's states outlive its process, whole, whatever moment it dies in."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from proxfl.deploy.ops.permissions import lock
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import NEVER, BadMessage, Header
 from proxfl.deploy.site.store import Store
+from proxfl.errors import DiskError
+from tests.storage.faulty import BROKEN, disk
 
 TAG = wire.tag("an experiment")
 FIRST = {"v": np.zeros(3)}
@@ -55,6 +58,20 @@ def test_a_repeated_request_gets_the_same_reply_and_changes_nothing(tmp_path):
     np.testing.assert_array_equal(store.read(1).state["['v']"], np.ones(3))
 
 
+def test_a_reply_given_again_is_there_for_good_wherever_the_disk_failed_before(tmp_path):
+    """A step may be in its place and not stay there: the disk failed after, and the power goes."""
+    for k in range(1, 10):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        with disk(folder, k, BROKEN) as mended:
+            with pytest.raises(DiskError):
+                answer(Store(folder, TAG, "here"), 1, NEVER)
+            mended.at = 0
+            answer(Store(folder, TAG, "here"), 1, NEVER)
+            mended.after_power_loss(entries_survive=False)
+        assert Store(folder, TAG, "here").steps() == [1], k
+
+
 def test_replays_other_requests_lost_states_and_wrong_rounds_are_refused(tmp_path):
     store = Store(tmp_path, TAG, "here")
     for step in (1, 2, 3):
@@ -86,11 +103,11 @@ def test_a_write_cut_short_leaves_the_step_before(moment, tmp_path, monkeypatch)
     answer(store, 1, NEVER)
 
     def cut(*_):
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "no space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, moment, cut)
-        with pytest.raises(OSError, match="no space"):
+        with pytest.raises(DiskError, match="step: the disk is full; free some space"):
             answer(store, 2, 1)
     again = Store(tmp_path, TAG, "here")
     assert again.steps() == [1]
@@ -141,6 +158,8 @@ def test_a_damaged_file_is_noticed(tmp_path):
 
 def test_states_are_for_their_owner_and_one_process_only(tmp_path):
     store = Store(tmp_path / "site" / "states", TAG, "here")
+    answer(store, 1, NEVER)
+    assert store.path(1).stat().st_mode & 0o777 == 0o600
     for folder in (store.folder, *store.folder.parents):
         if folder == tmp_path:
             break

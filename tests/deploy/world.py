@@ -40,12 +40,18 @@ class World:
         self, folder, algorithm, problem=None, data=None, *, name="test", names=None, seed=SEED,
         tasks=TASKS, alone=False,
     ):  # fmt: skip
-        self.folder, self.algorithm, self.name = folder, algorithm, name
+        self.algorithm, self.name = algorithm, name
         self.problem, self.seed, self.tasks = problem or cases.problem(batch=3), seed, tasks
         self.data, self.alone = data or cases.sites(), alone
         self.sites = names or tuple(f"site-{i}" for i in range(len(self.data)))
         self.shards = px.shards_of(self.data, "samples", px.points.dtype(self.problem.x0))
         self.experiments = [self.experiment(self.shard(i)) for i in range(len(self.sites))]
+        self.agreed = self.experiment(stand_in(self.shards))
+        self.move_to(folder)
+
+    def move_to(self, folder) -> None:
+        """All sites anew, elsewhere."""
+        self.folder = folder
         self.processes = {
             site: MemorySite(lambda i=i: self.worker(i)) for i, site in enumerate(self.sites)
         }
@@ -69,7 +75,7 @@ class World:
         common = dict(patience=patience, epoch=epoch)
         transport = transport or self.network()
         made = RemoteFederation(transport, self.name, self.sites, **common, **options)
-        made.settle(self.experiment(stand_in(self.shards)), self.shards.weight)
+        made.settle(self.agreed, self.shards.weight)
         return made
 
 

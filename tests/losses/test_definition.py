@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from proxfl.losses import REGISTRY, Convex, Huber, Linear, Squared, setting
+from proxfl.losses import REGISTRY, Convex, Huber, Rowwise, Squared, setting
 from proxfl.options.kinds import POSITIVE_NUMBER
 from proxfl.train.penalties import REGISTRY as PENALTIES
 from proxfl.train.penalties import Penalty
@@ -38,7 +38,7 @@ def test_what_is_left_out_is_named(fact):
 
 def test_whether_it_is_convex_cannot_be_left_out():
     with pytest.raises(TypeError, match="leaves out convex"):
-        type("Half", (Linear,), WHOLE)
+        type("Half", (Rowwise,), WHOLE)
 
 
 def test_a_field_that_users_could_not_set_is_refused():

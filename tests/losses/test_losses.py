@@ -101,6 +101,8 @@ def test_curvature_bounds_every_second_derivative(loss, outputs):
     size = math.prod(outputs)
     second = jax.vmap(jax.jacfwd(loss.slope))(z, y).reshape(500, size, size)
     assert jnp.abs(jnp.linalg.eigvalsh(second)).max() <= loss.curvature + 1e-12
+    if loss.convex:
+        assert jnp.linalg.eigvalsh(second).min() >= loss.least_curvature - 1e-12
 
 
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.convex], ids=repr)

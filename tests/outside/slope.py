@@ -73,4 +73,6 @@ PENALTY = Penalty(
     words=times(OPTION),
     is_constraint=False,
     sweep=Sweep("slope weight", FEATURES, dual_norm=None),
+    desparsifies=False,
+    by_coefficient=False,
 )

@@ -179,7 +179,7 @@ def test_together_puts_a_part_into_another_that_can_hold_it():
         ((Box(0.0, 1.0), GroupL2.of([0, 0])), "Box and GroupL2 have no known joint prox"),
         ((TotalVariation(1.0), L1(1.0), GroupL2.of([0, 0])), "TotalVariation and GroupL2"),
         ((TotalVariation(1.0), L1(jnp.ones(2))), "treats all entries alike"),
-        ((L1(1.0), L1(2.0)), "L1 and L1"),
+        ((GroupL2.of([0, 0]), GroupL2.of([0, 1])), "GroupL2 and GroupL2"),
     ],
 )
 def test_sums_without_a_known_prox_are_refused_in_a_sentence(parts, words):

@@ -12,7 +12,7 @@ from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1, NonNegative, OnLeaves
 from proxfl.train.drivers import compiled as fused
 from proxfl.train.drivers.adaptive import Solver
-from proxfl.train.drivers.driver import Settings, solve
+from proxfl.train.drivers.driver import Settings, shortfall, solve
 from proxfl.train.federation import Call
 from proxfl.train.local import LocalFederation
 
@@ -175,7 +175,7 @@ def test_rounds_in_one_program_are_those_taken_one_by_one(name):
     driver = solver("logistic l1", settings)
     one_by_one = solve(driver)
     together = fused.solve(driver.problem, driver.federation.shards, settings)
-    retreats = driver.federation.ledger["evaluate"].exchanges - 1  # the certificate is one
+    retreats = driver.federation.ledger["evaluate"].exchanges - 2  # the start and the end
     assert (retreats > 0) == (settings.local_steps > 1)
     assert [r.counted for r in together.records] == [r.counted for r in one_by_one.records]
     for column in ("round", "eta", "objective", "optimality"):
@@ -191,3 +191,57 @@ def test_numbers_that_are_not_finite_at_the_start_are_said():
     driver.federation.problem = driver.problem
     with pytest.raises(ValueError, match="curvature|not finite at the starting point"):
         solve(driver)
+
+
+def test_a_run_goes_on_while_its_gap_is_open_and_looks_seldom():
+    """The first edition said "converged" by optimality alone, whatever the gap was."""
+    settings, looked = Settings(tol=1e-3), []
+    plain = solve(solver(settings=settings))
+
+    def gap(driver, x, objective):
+        looked.append(driver.evaluate(x).loss)
+        return 1.0 if len(looked) < 4 else 0.0
+
+    driver = solver(settings=settings)
+    driver.gap = gap
+    found = solve(driver)
+    assert found.converged and len(looked) == 4
+    assert len(found.records) > len(plain.records) and found.optimality <= plain.optimality / 4
+    looks = [r for r in found.records if r.optimality <= settings.tol]
+    assert len(looks) >= len(looked)
+    driver.gap = lambda *about: 1.0
+    driver.settings = dataclasses.replace(settings, rounds=len(plain.records) + 3)
+    never = solve(driver)
+    assert never.optimality <= settings.tol and not never.converged and never.duality_gap == 1.0
+    words = shortfall(never.optimality, never.relative_gap, settings.tol)
+    assert words.startswith("the duality gap is") and "above 10 times the tolerance" in words
+
+
+def test_what_optimality_is_relative_to_does_not_come_from_an_update():
+    """One reply of the first round, times 1e6, made the first edition say "converged"."""
+    driver, honest = solver(), solver().begin().scale
+    visit = driver.federation.visit
+
+    def forged(*about):
+        answers = visit(*about)
+        mean = 1e6 * answers.received.mean
+        return answers._replace(received=answers.received._replace(mean=mean))
+
+    driver.federation.visit = forged
+    state, record = driver.one_round(driver.begin())
+    assert state.scale == honest and record.optimality > 1e5
+
+
+def test_a_start_that_overflows_is_blamed_on_the_largest_site():
+    driver = solver("squared l1")
+    ask = driver.federation.ask
+
+    def huge(task, payload):
+        answers = ask(task, payload)
+        if task == "evaluate":
+            answers["site-1"]["gradient"] = 1e300 * answers["site-1"]["gradient"]
+        return answers
+
+    driver.federation.ask = huge
+    with pytest.raises(ValueError, match="Site site-1 has the largest loss or gradient"):
+        driver.begin()

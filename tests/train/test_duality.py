@@ -115,7 +115,7 @@ def test_the_gap_is_above_the_excess_and_closes(name):
     best = solve(driver, watch=lambda state, records: seen.append(state.known.x))
     gaps = []
     for x in [*seen[:12:4], best.x]:
-        objective, _, _ = driver.certify(x)
+        objective = driver.evaluate(x).loss + float(driver.problem.g.value(x))
         gap = duality.duality_gap(driver, g, x, objective)
         rounding = 1e-14 * abs(objective)
         assert gap is not None and gap >= objective - best.objective - rounding >= -2 * rounding

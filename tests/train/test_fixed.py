@@ -23,7 +23,7 @@ def plain(name, batch=None, cohort=None, **options):
     problem = Problem(L1(0.05), jnp.zeros(D), Squared(), batch)
     federation = LocalFederation(problem, shards, seed=3, cohort=cohort)
     settings = Settings(rounds=ROUNDS, tol=1e-300, **options)
-    return FixedSteps(federation, problem, np.asarray(shards.weight), settings, name), shards
+    return FixedSteps(federation, problem, np.asarray(shards.weight), settings, name=name), shards
 
 
 CASES = [(name, None, None) for name in ("mime", "feddr", "proximal-gradient")]

@@ -21,13 +21,13 @@ from tests.deploy import conftest, field  # noqa: F401  # Flower, past its warni
 from tests.sentences import said
 
 FEATURES, WEIGHT = list("abcde"), 0.05
-ASKED = ["--target", "cost", "--loss", "gamma", "--standardise"]
+ASKED = ["--target", "cost", "--loss", "tweedie", "--standardise"]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def outside():
     """Both files, found by their entry points, and gone from the registries at the end."""
-    modules = {name: f"tests.outside.{name}" for name in ("gamma", "slope")}
+    modules = {name: f"tests.outside.{name}" for name in ("tweedie", "slope")}
     found = [EntryPoint(name, where, "proxfl.plugins") for name, where in modules.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugins, "entry_points", lambda group: found)
@@ -36,7 +36,7 @@ def outside():
         plugins.load.cache_clear()
         yield
     plugins.load.cache_clear()
-    losses.REGISTRY.pop("gamma", None)
+    losses.REGISTRY.pop("tweedie", None)
     penalties.REGISTRY.pop("slope", None)
 
 
@@ -85,7 +85,10 @@ def pooled():
 def objective(coef, intercept, A, y, weight):
     z = A @ coef + intercept
     ramp = 1 - np.arange(5) / 5
-    return np.mean(y * np.exp(-z) + z) + weight * ramp @ np.sort(np.abs(coef))[::-1]
+    return (
+        np.mean(2 * y * np.exp(-z / 2) + 2 * np.exp(z / 2))
+        + weight * ramp @ np.sort(np.abs(coef))[::-1]
+    )
 
 
 def least(A, y, weight):
@@ -93,7 +96,7 @@ def least(A, y, weight):
     coef, intercept = cp.Variable(5), cp.Variable()
     z = A @ coef + intercept
     ordered = sum(cp.sum_largest(cp.abs(coef), k) for k in range(1, 6)) / 5
-    loss = cp.sum(cp.multiply(y, cp.exp(-z)) + z) / len(y)
+    loss = 2 * cp.sum(cp.multiply(y, cp.exp(-z / 2)) + cp.exp(z / 2)) / len(y)
     problem = cp.Problem(cp.Minimize(loss + weight * ordered))
     problem.solve(solver="CLARABEL")
     return problem.value, coef.value
@@ -101,7 +104,7 @@ def least(A, y, weight):
 
 def test_the_command_line_finds_both(trained):
     told = " ".join(proxfl("train", "--help").out.split())
-    assert "|gamma" in told and "--slope X" in told and "y exp(-z) + z" in told
+    assert ", tweedie" in told and "--slope X" in told and "2 y exp(-z/2) + 2 exp(z/2)" in told
     assert "the weight of absolute coefficients in order" in told
     wrong = proxfl("train", trained[0], *ASKED, "--slope", "-1")
     assert wrong.code == 2 and "key 'slope' must be a non-negative number, got -1" in wrong.err
@@ -118,7 +121,9 @@ def test_the_model_is_the_least_objective_and_certified_so(trained):
     assert held["converged"] and held["objective"] <= value + 1e-12
     # The gap bounds what can be gained; here nothing can be, and it has closed.
     assert 0 <= held["duality_gap"] <= 1e-7
-    assert model["penalty"] == {"slope": WEIGHT} and "y exp(-z) + z" in model["objective"]
+    assert (
+        model["penalty"] == {"slope": WEIGHT} and "2 y exp(-z/2) + 2 exp(z/2)" in model["objective"]
+    )
 
 
 def test_the_gap_of_an_early_model_covers_what_can_be_gained(trained, tmp_path):
@@ -140,16 +145,16 @@ def test_predictions_are_means(trained, tmp_path):
 
 def test_labels_outside_the_target_are_refused_by_row(trained, tmp_path):
     frame = frames()["north"]
-    frame.loc[2, "cost"] = 0.0
+    frame.loc[2, "cost"] = -1.0
     frame.to_csv(tmp_path / "north.csv", index=False)
     outcome = proxfl("train", tmp_path / "north.csv", *ASKED, "--out", tmp_path / "out")
     assert outcome.code == 2
-    assert "'cost' is not positive in data row 3; gamma needs positive" in outcome.err
+    assert "'cost' is below 0 in data row 3; tweedie needs costs" in outcome.err
 
 
 def test_the_report_speaks_of_both(trained):
     page = (trained[1] / "report.html").read_text()
-    assert "Minimise the mean gamma loss per row" in page
+    assert "Minimise the mean tweedie loss per row" in page
     assert "0.05 times absolute coefficients in order" in page and "|coef|_(k)" in page
 
 
@@ -163,12 +168,12 @@ def test_a_path_runs_along_the_weight(trained, tmp_path):
     A, _, y = pooled()
     for weight, value in zip(path["weight"][::2], path["objective"][::2], strict=True):
         assert value <= least(A, y, weight)[0] + 1e-12
-    assert "the slope weight of a gamma model" in (folder / "report.html").read_text()
+    assert "the slope weight of a tweedie model" in (folder / "report.html").read_text()
     assert read(folder / "path.json")["choice"]["sweep"] == "slope"
 
 
 def test_the_path_begins_at_the_dual_norm():
-    spec = Spec(target="y", loss="gamma", slope=1.0, intercept=False)
+    spec = Spec(target="y", loss="tweedie", slope=1.0, intercept=False)
     gradient = np.array([0.5, -2.0, 1.5, 0.25, 0.0])
     sums = np.cumsum(np.sort(np.abs(gradient))[::-1]) / np.cumsum(1 - np.arange(5) / 5)
     found = largest_useful_weight("slope", spec, tuple("abcde"), gradient)
@@ -184,16 +189,16 @@ def test_it_goes_with_a_ridge_and_with_nothing_else(trained, tmp_path):
 
 def test_sites_that_are_apart_find_the_same_model(tmp_path, monkeypatch):
     monkeypatch.setattr(field, "write_data", lambda folder, classes: write(folder))
-    asked = {"target": "cost", "loss": "gamma", "slope": WEIGHT, "standardise": True}
+    asked = {"target": "cost", "loss": "tweedie", "slope": WEIGHT, "standardise": True}
     apart = field.Field(tmp_path, **asked)
     found, here = apart.run(), apart.trained()
-    np.testing.assert_allclose(found.model.coef, here.model.coef, rtol=1e-9)
+    np.testing.assert_allclose(found.model.coef, here.model.coef, rtol=1e-8)
     assert found.duality_gap is not None and found.solution.converged
     assert found.solution.objective == pytest.approx(here.solution.objective, rel=1e-12)
 
 
 def test_the_loss_obeys_the_laws_of_losses():
-    loss, y = losses.named("gamma")(), jnp.asarray(1.7)
+    loss, y = losses.named("tweedie")(), jnp.asarray(1.7)
     for z in (-1.0, 0.3, 2.0):
         z = jnp.asarray(z)
         assert loss.slope(z, y) == pytest.approx(float(jax.grad(loss.value)(z, y)), rel=1e-14)
@@ -205,7 +210,7 @@ def test_the_loss_obeys_the_laws_of_losses():
 
 
 def test_the_prox_and_the_distance_are_those_of_the_sorted_norm():
-    spec = Spec(target="y", loss="gamma", slope=0.7)
+    spec = Spec(target="y", loss="tweedie", slope=0.7)
     g, rng = penalties.REGISTRY["slope"].make(spec, FEATURES, 1), np.random.default_rng(1)
     for _ in range(20):
         x = jnp.asarray(rng.normal(size=5).round(1))  # rounded, so that some are equal
@@ -228,6 +233,6 @@ def test_a_plug_in_that_cannot_be_loaded_is_named(monkeypatch):
 
 
 def test_a_model_whose_loss_is_not_installed_says_so(trained, monkeypatch):
-    monkeypatch.delitem(losses.REGISTRY, "gamma")
+    monkeypatch.delitem(losses.REGISTRY, "tweedie")
     outcome = proxfl("predict", trained[1], trained[0] / "north.csv")
-    assert outcome.code == 2 and "there is no loss 'gamma', only logistic, " in outcome.err
+    assert outcome.code == 2 and "there is no loss 'tweedie', only logistic, " in outcome.err

@@ -4,13 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from proxfl.errors import InputError
 from proxfl.report.path_figures import entered, figures
 from proxfl.tables import Table
 from proxfl.train import folds
 from proxfl.train.choice import Choice
-from proxfl.train.folds import cross_validate, deal
+from proxfl.train.folds import cross_validate, deal, path_with_folds
 from proxfl.train.path import padded_size, path
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
@@ -68,7 +69,43 @@ def test_every_model_of_a_path_is_that_of_train_at_its_weight(walked):
         np.testing.assert_array_equal(model.coef != 0, alone.model.coef != 0)
         found = objective(walked.spec_at(index), model.coef, model.intercept)
         assert found == pytest.approx(walked.objective[index], rel=1e-12)
-        assert walked.rounds[index] < len(alone.records)
+        assert walked.rounds[index] <= len(alone.records)
+
+
+@pytest.mark.parametrize("algorithm", ["newton", "decoupled"])
+def test_an_elastic_net_takes_both_weights_down_together(algorithm):
+    """Whatever the units of features, and with a ridge beside it."""
+    spec = LOGISTIC.replace(elastic_net=1.0, l1_ratio=0.25, algorithm=algorithm)
+    found = path(spec, tables(), Choice(sweep="elastic_net", points=3, ratio=0.2))
+    assert found.nonzeros[0] == 0 and found.nonzeros[-1] > 0
+    for weight, least, model in zip(found.weights, found.objective, found.models, strict=True):
+        apart = LOGISTIC.replace(l1=weight / 4, l2=LOGISTIC.l2 + 3 * weight / 4)
+        assert objective(apart, model.coef, model.intercept) == pytest.approx(least, rel=1e-12)
+        assert train(apart, tables()).solution.objective == pytest.approx(least, rel=1e-10)
+
+
+def test_a_path_and_its_folds_share_their_exchanges(walked, validated):
+    """As many as the longest of them takes, not as many as all; and the same models."""
+    both, scores = path_with_folds(LOGISTIC, tables(), SHORT)
+    np.testing.assert_allclose(both.objective, walked.objective, rtol=1e-12)
+    np.testing.assert_allclose(scores.losses, validated.losses, rtol=1e-9)
+    assert both.traffic.exchanges < both.rounds.sum()
+    alone = walked.traffic.exchanges, validated.traffic.exchanges
+    assert max(alone) <= both.traffic.exchanges + scores.traffic.exchanges < sum(alone)
+
+
+def test_both_methods_find_the_same_path(walked, validated):
+    other, scores = path_with_folds(LOGISTIC.replace(algorithm="decoupled"), tables(), SHORT)
+    np.testing.assert_allclose(other.objective, walked.objective, rtol=1e-9)
+    np.testing.assert_array_equal(other.coef != 0, walked.coef != 0)
+    np.testing.assert_allclose(scores.losses, validated.losses, rtol=1e-5)
+    assert other.traffic.exchanges > walked.traffic.exchanges
+
+
+def test_the_weights_of_a_quadratic_loss_need_no_exchange_of_their_own():
+    found, scores = path_with_folds(LOGISTIC.replace(loss="squared"), tables(), SHORT)
+    assert found.converged.all() and found.rounds.max() <= 1
+    assert found.traffic.exchanges + scores.traffic.exchanges <= 6
 
 
 @pytest.mark.parametrize("key", ["group_weight", "nuclear"])
@@ -106,7 +143,8 @@ def left_out(found, fold, weight):
     model = train(found.spec.replace(l1=weight), kept).model
     A, y = (np.concatenate([part[k] for part in held]) for k in (0, 1))
     z = A @ model.coef + model.intercept
-    return np.logaddexp(0, -(2 * y - 1) * z).mean(), np.mean((z > 0) == (y > 0)), model.coef != 0
+    judged = np.mean((z > 0) == (y > 0)), roc_auc_score(y > 0, z)
+    return np.logaddexp(0, -(2 * y - 1) * z).mean(), judged, model.coef != 0
 
 
 @pytest.mark.parametrize("by", ["rows", "sites"])
@@ -116,9 +154,10 @@ def test_a_score_is_that_of_rows_the_model_has_not_seen(walked, validated, by):
         found = dataclasses.replace(walked, choice=SHORT.replace(by="sites"))
         scores = cross_validate(found, tables())
     fold = deal(found.spec, found.choice, tables())[1]
-    loss, accuracy, used = left_out(found, fold, float(found.weights[5]))
+    loss, (accuracy, area), used = left_out(found, fold, float(found.weights[5]))
     assert scores.losses[1, 5] == pytest.approx(loss, rel=1e-6)
     assert scores.scores["accuracy"][1, 5] == pytest.approx(accuracy, rel=1e-12)
+    assert scores.scores["auc"][1, 5] == pytest.approx(area, abs=5e-3)  # a few pairs tie in a cell
     np.testing.assert_array_equal(scores.selected[1, 5], used)
     assert scores.shares.sum() == pytest.approx(1.0, rel=1e-12)
 
@@ -155,7 +194,7 @@ def test_figures_are_returned_and_name_what_they_show(walked, validated):
     axes = drawn["stability"].axes[0]
     shown = [label.get_text() for label in axes.get_yticklabels()]
     assert set(shown) == {NAMES[j] for j in np.flatnonzero(validated.stability.any(axis=0))}
-    assert len(drawn["cross-validation"].axes) == 2  # loss and accuracy
+    assert len(drawn["cross-validation"].axes) == 3  # loss, accuracy and area
     assert drawn["coefficients"].axes[0].get_xlabel() == "l1 weight"
 
 
@@ -182,11 +221,11 @@ def test_a_path_without_a_beginning_is_refused():
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("points", 1, "'points' must be a whole number of at least 2, got 1"),
-        ("ratio", 1.0, "'ratio' must be a number between 0 and 1, got 1.0"),
+        ("points", 1, "'points' must be a whole number from 2 to 10000, got 1"),
+        ("ratio", 1.0, "'ratio' must be a number between 1e-12 and 1, got 1.0"),
         ("by", "columns", "'by' must be one of rows, sites, got 'columns'"),
         ("rule", "best", "'rule' must be one of 1se, min, got 'best'"),
-        ("sweep", "l2", "'sweep' must be one of l1, group_weight, nuclear, got 'l2'"),
+        ("sweep", "l2", "'sweep' must be one of l1, group_weight, elastic_net, nuclear, got 'l2'"),
     ],
 )
 def test_a_choice_says_what_it_takes(key, value, words):

@@ -27,6 +27,8 @@ def formula(options, coef):
     factors = np.array([options.get("feature_weights", {}).get(name, 1.0) for name in NAMES])
     total = options.get("l1", 0) * (factors @ by_feature)
     total += options.get("l2", 0) / 2 * np.sum(coef**2)
+    ratio, both = options.get("l1_ratio", 0.5), options.get("elastic_net", 0)
+    total += both * (ratio * by_feature.sum() + (1 - ratio) / 2 * np.sum(coef**2))
     groups = options.get("group", {name: name for name in NAMES})
     for group in set(groups.values()) - {""}:
         block = coef[[groups[name] == group for name in NAMES]]
@@ -54,6 +56,10 @@ KNOWN = [
     {"group": GROUPS, "group_weight": 0.3, "l1": 0.2, "feature_weights": FACTORS},
     {"group": GROUPS, "group_weight": 0.3, "nonneg": True, "l2": 0.5},
     {"group": GROUPS, "group_weight": 0.3, "nonneg": True, "l1": 0.2, "l2": 0.5},
+    {"elastic_net": 0.6, "l1_ratio": 0.25},
+    {"elastic_net": 0.6, "l1_ratio": 1.0, "nonneg": True},
+    {"elastic_net": 0.6, "l1": 0.3, "feature_weights": FACTORS, "l2": 0.2, "box": (-0.5, 1.0)},
+    {"elastic_net": 0.6, "group": GROUPS, "group_weight": 0.3},
     {"nonneg": True},
     {"box": (0.25, 1.0)},
     {"simplex": 1.0},
@@ -64,6 +70,7 @@ MATRIX = [
     {"group_weight": 0.3},
     {"group_weight": 0.3, "l1": 0.1, "nonneg": True},
     {"group": GROUPS, "group_weight": 0.3},
+    {"elastic_net": 0.6},
     {"nuclear": 0.5},
     {"nuclear": 0.5, "l2": 0.2},
 ]
@@ -226,7 +233,7 @@ def test_a_sparse_group_path_starts_where_the_last_group_leaves():
 
 
 def test_a_path_that_cannot_start_is_refused():
-    assert "one of l1, group_weight, nuclear, got 'l2'" in said(
+    assert "one of l1, group_weight, elastic_net, nuclear, got 'l2'" in said(
         largest_useful_weight, "l2", spec(), NAMES, gradient
     )
     assert "no weight leaves an empty model" in said(

@@ -3,21 +3,18 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 
-from proxfl.algorithms.fedda import FedDA
 from proxfl.data.mnist import Mnist, Pictures
-from proxfl.engine.result import Result
-from proxfl.engine.round import Run
+from proxfl.engine.sweep import Sweep
 from proxfl.research.reproduce import fig3, network
 from proxfl.research.reproduce.fig3 import Case, Settings
 
-SETTINGS = Settings(rounds=2, every=1, batch=2, clients=2, train=40, test=4)
+SETTINGS = Settings(rounds=2, fewer=2, every=1, seeds=2, batch=2, clients=2, train=40, test=4)
 ALL = fig3.PAPER | {"settings": SETTINGS}
-ONE = {"settings": SETTINGS, "seeds": (0,), "taus": (1,), "thetas": (1e-4,)}
+ONE = {"settings": SETTINGS, "taus": (1,), "thetas": (1e-4,)}
 
 
 def pictures(rows, seed=0):
@@ -38,21 +35,17 @@ def done(digits, monkeypatch):
 
     def pretend(case, settings, shards, test):
         ran.append(case)
-        history = {
-            name: np.linspace(0.1, 0.9, 3)
-            for name in ("accuracy", "loss", "penalty", "seconds", "bytes_up", "nonzeros")
-        }
-        history["round"] = np.arange(3)
-        run = Run(None, None, jnp.zeros((), jnp.int32), jax.random.key(0))
-        return Result(np.zeros(4), history, run, FedDA(1.0), False, 0, 0, 0.0)
+        names = ("accuracy", "loss", "penalty", "nonzeros")
+        history = {name: np.tile(np.linspace(0.1, 0.9, 3), (2, 1)) / len(ran) for name in names}
+        return Sweep(np.arange(3), history, [], np.zeros(2, bool))
 
     monkeypatch.setattr(fig3, "run_case", pretend)
     return ran
 
 
 def test_every_case_is_run_once(tmp_path, done):
-    files = list(fig3.compute(tmp_path, **ALL | {"seeds": (0, 1), "thetas": (1e-4, 1e-3)}))
-    assert len(files) == len(set(files)) == len(set(done)) == 2 * 2 * 2 * 2
+    files = list(fig3.compute(tmp_path, **ALL | {"thetas": (1e-4, 1e-3)}))
+    assert len(files) == len(set(files)) == len(set(done)) == 2 * 2 * 2
     assert all(path.is_file() for path in files)
 
 
@@ -70,27 +63,26 @@ def test_runs_of_other_settings_are_not_mixed_in(tmp_path, done):
         list(fig3.compute(tmp_path, **ONE | {"settings": dataclasses.replace(SETTINGS, rounds=3)}))
 
 
-@pytest.mark.parametrize("quick, runs", [(True, 2 * 2), (False, 2 * 3 * 2 * 4)])
-def test_the_target_has_a_part_of_rows_for_every_run(tmp_path, done, quick, runs):
+@pytest.mark.parametrize("quick, cases", [(True, 2 * 2), (False, 2 * 2 * 4)])
+def test_the_target_has_a_part_of_rows_for_every_case(tmp_path, done, quick, cases):
     total, parts = network.compute(quick, tmp_path)
-    assert [len(part) for part in parts] == [3] * total
-    assert total == len(done) == runs
+    assert [len(part) for part in parts] == [2 * 3] * total
+    assert total == len(done) == cases
 
 
 def test_no_two_cases_share_a_file():
     cases = [
-        Case(method, tau, theta, seed)
+        Case(method, tau, theta)
         for method in fig3.METHODS
         for tau in fig3.TAUS
         for theta in (*fig3.PAPER["thetas"], 1.0000001e-4)
-        for seed in range(12)
     ]
     assert len({case.file for case in cases}) == len(cases)
 
 
 def test_all_seeds_have_shards_of_one_shape_that_hold_the_same_examples():
     train = pictures(2000)
-    shards = [fig3.federate(train, 10, seed) for seed in range(4)]
+    shards = fig3.federate(train, 10, 4)
     assert len({str(jax.tree.map(np.shape, shard)) for shard in shards}) == 1
     for images, labels, size in zip(*shards[0].examples, shards[0].size, strict=True):
         own = {image.tobytes() for image in np.asarray(images)[:size]}
@@ -103,24 +95,24 @@ def test_the_quick_form_takes_the_first_examples(digits):
     assert len(cut.train.labels) == 40 and len(cut.test.images) == 4
 
 
-def test_a_real_run_gives_a_row_per_observation_that_adds_up(tmp_path, digits):
+def test_a_real_run_gives_a_row_per_seed_and_observation(tmp_path, digits):
     with jax.enable_x64(False):
         path = next(fig3.compute(tmp_path, **ONE))
     frame = pd.read_csv(path)
-    assert list(frame["round"]) == [0, 1, 2] and set(frame["method"]) == {"Algorithm 1"}
-    np.testing.assert_allclose(frame["objective"], frame["loss"] + frame["penalty"])
-    np.testing.assert_allclose(frame["density"] * 112_394, frame["nonzeros"])
+    assert list(frame["round"]) == [0, 1, 2] * 2 and list(frame["seed"]) == [0] * 3 + [1] * 3
+    assert set(frame["method"]) == {"Algorithm 1"} and frame["nonzeros"].max() <= 112_394
     assert frame["accuracy"].isin(np.arange(5) / 4).all()
-    assert list(frame["bytes_up"]) == [0, 4 * 112_394, 8 * 112_394]
+    assert frame["loss"].nunique() == 6  # seeds differ
 
 
 def test_the_figures_show_every_method_and_have_names_on_their_axes(tmp_path, done):
     frame = pd.concat(map(pd.read_csv, fig3.compute(tmp_path, **ALL)))
-    curves, sparsity = network.draw(frame).values()
-    for ax in (*curves.axes[::2], *sparsity.axes):
+    by_round, by_weight = network.draw(frame).values()
+    for ax in (*by_round.axes, *by_weight.axes):
         assert ax.get_ylabel()
-    for ax in curves.axes:
+    for ax in by_round.axes:
         assert [line.get_label() for line in ax.get_lines()] == list(fig3.METHODS)
-    assert len(sparsity.axes[0].get_lines()) == 4
-    for i, figure in enumerate((curves, sparsity)):
+    assert len(by_weight.axes[0].get_lines()) == 4
+    for i, figure in enumerate((by_round, by_weight)):
         figure.savefig(tmp_path / f"{i}.svg")
+    assert len(network.CLAIMS[0].measure(frame)) == 2

@@ -1,0 +1,40 @@
+"""A SuperLink's database, as Flower makes it, with a run and nodes in it."""
+
+import warnings
+
+from flwr.app import Message
+from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
+from flwr.superlink.config_loader import get_objectstore_linkstate_factories
+from flwr.superlink.federation.noop_federation_manager import NoOpFederationManager
+
+from proxfl.deploy.transport.flower.envelope import wrap
+from proxfl.deploy.transport.flower.private_names import get_object_tree
+from tests.deploy.grid import inside_flower
+
+SUPERLINK = 1  # its own number among nodes
+
+
+class LinkState:
+    """A database on the disk; nodes are known by `keys` and online for as long as it takes."""
+
+    def __init__(self, path, keys):
+        _, factory = get_objectstore_linkstate_factories(str(path), NoOpFederationManager())
+        with warnings.catch_warnings(action="ignore"):  # which are Flower's own
+            self.state = factory.state()
+        about = ("publisher/app", "1.0.0", "0" * 64, {}, NOOP_FEDERATION_ID, None, "me")
+        self.run = self.state.create_run(*about, TaskType.SERVER_APP)
+        self.nodes = [self.state.create_node("me", "me", key, 0.0) for key in keys]
+
+    def activate(self):
+        for node in self.nodes:
+            self.state.activate_node(node, 1e4)
+
+    def post(self, node, frame):
+        """Store a message for a node, as a run's program does."""
+        with inside_flower():
+            message = Message(wrap(frame), node, "query")
+        message.metadata.__dict__.update(_run_id=self.run, _src_node_id=SUPERLINK)
+        message.metadata.__dict__["_message_id"] = message.object_id
+        tree = get_object_tree(message)
+        session = self.state.start_session(self.run)
+        assert self.state.store_message_and_object_tree(message, tree, session)[0]

@@ -1,0 +1,319 @@
+"""Members follow the run: they answer what an honest run asks, whoever the server is."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from proxfl.deploy.masking import grid
+from proxfl.deploy.masking.record import FILE
+from proxfl.deploy.masking.replica import Question, Replica
+from proxfl.deploy.masking.session import Refused, session_digest
+from proxfl.deploy.masking.transcript import model_name
+from proxfl.engine import fixed_point
+from proxfl.errors import InputError
+from tests.deploy.masking import run as runs
+from tests.deploy.masking.run import NAMES, STEPS, Party, plain_run, program
+from tests.deploy.masking.world import STUDY
+
+
+@pytest.fixture
+def party(tmp_path):
+    return Party(tmp_path)
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_masked_run_is_the_plain_one_in_fixed_point_bit_for_bit(party):
+    assert party.run().content == plain_run().content
+
+
+@pytest.mark.parametrize("at", range(1, STEPS + 2))
+@pytest.mark.parametrize("who", ["south", "server", "all"])
+def test_a_run_that_was_killed_ends_with_the_same_model(who, at, party):
+    asked = 0
+
+    def send(call):
+        nonlocal asked
+        asked += 1
+        if asked == at:
+            for i, name in enumerate(NAMES):
+                party.hear(name, call)  # its reply is on the way when it is killed
+                if who in (name, "all"):
+                    party.restart(i)
+            if who in ("server", "all"):
+                raise Killed
+        return party.send(call)
+
+    try:
+        found = party.run(send)
+    except Killed:
+        found = party.run(send)
+    assert found.content == plain_run().content
+    # Nobody said two things to one request: a pad used twice would show a difference.
+    assert all(len(said) == 1 for said in party.spoken.values())
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_member_killed_at_its_write_says_nothing_twice(moment, party, monkeypatch):
+    """Before the write no reply has left; after it, the step is asked anew under other pads."""
+    member = party.processes[1]
+    add, times = member.record.add, 0
+
+    def dying(entry):
+        nonlocal times
+        times += 1
+        if times == 3:
+            if moment == "after":
+                add(entry)
+            raise Killed
+        add(entry)
+
+    monkeypatch.setattr(member.record, "add", dying)
+    with pytest.raises(Killed):
+        party.run()
+    party.restart(1)
+    assert party.run().content == plain_run().content
+    assert all(len(said) == 1 for said in party.spoken.values())
+
+
+def steered(party, change):
+    """A server that asks, at the third step, about a model of its own choosing."""
+
+    def send(call):
+        if call.request.step == 3:
+            other = Question("gradient", {"x": change(call.question.numbers["x"])}, 3)
+            request = call.request._replace(question=other.content)
+            call = call._replace(request=request, question=other)
+        return party.send(call)
+
+    return lambda: party.run(send)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: grid.rounded(x + 1e7 * np.eye(3)[0]),
+        lambda x: grid.rounded(x * (1 + 1e-9)),
+        lambda x: x + 2 * grid.step_of(x) * np.eye(3)[1],
+        lambda x: x + 1e-3 * grid.step_of(x),
+        lambda x: x.astype(np.float32),
+        lambda x: x[:2],
+        lambda x: x * np.nan,
+    ],
+    ids=["far", "near", "two places aside", "off the grid", "single", "shorter", "not numbers"],
+)
+def test_a_server_alone_gets_no_question_through(change, party):
+    with pytest.raises(Refused, match="Step 3 is not the question that follows"):
+        steered(party, change)()
+    assert party.run().content == plain_run().content  # and the honest run goes on
+
+
+def test_machines_that_round_differently_follow_the_same_run(tmp_path, monkeypatch):
+    """Members whose arithmetic differs in the last bits come to the same places."""
+    party, drawn = Party(tmp_path), np.random.default_rng(1)
+
+    def elsewhere(ask):
+        def nearly(question):
+            numbers = {k: v * (1 + 1e-15 * drawn.normal()) for k, v in question.numbers.items()}
+            return ask(replace(question, numbers=numbers))
+
+        return program(nearly)
+
+    for member in party.processes:
+        member.program = elsewhere
+    assert party.run().content == plain_run().content
+
+
+def test_a_question_in_the_middle_of_two_places_may_be_at_either():
+    own = np.array([1.0, 0.5 + 0.5 * 2.0**-39])
+    assert grid.step_of(own) == 2.0**-39
+    for place in (0.5, 0.5 + 2.0**-39):
+        assert grid.agrees(np.array([1.0, place]), own)
+    for place in (own[1], 0.5 - 2.0**-39, 0.5 + 2.0**-38):
+        assert not grid.agrees(np.array([1.0, place]), own)
+    assert grid.agrees(np.zeros(2), np.zeros(2)) and not grid.agrees(np.full(2, 1e-30), np.zeros(2))
+
+
+def test_another_step_study_session_tip_or_question_is_refused(party):
+    calls = []
+    party.run(lambda call: calls.append(call) or party.send(call))
+    fresh = Party(party.folder / "fresh")
+    first = []
+    with pytest.raises(Killed):
+        fresh.run(lambda call: first.append(call) or killed_after(fresh.send(call), call, 3))
+    call, member = first[-1], fresh.processes[0]
+    change = lambda **fields: call._replace(request=call.request._replace(**fields))
+    for wrong, words in [
+        (change(study=bytes(32)), "another study"),
+        (change(session=bytes(32)), "another session"),
+        (change(step=call.request.step + 2), "cannot follow"),
+        (change(step=1), "cannot follow|otherwise"),
+        (change(tip=bytes(32)), "otherwise"),
+        (change(question=b"another"), "otherwise"),
+        (calls[-1], "one hello|not the one its process made|not signed"),
+    ]:
+        with pytest.raises(Refused, match=words):
+            member.answer(wrong)
+
+
+def killed_after(replies, call, step):
+    if call.request.step == step:
+        raise Killed
+    return replies
+
+
+def test_sums_that_are_not_of_all_signed_replies_are_refused(party):
+    def send(call):
+        if call.request.step == 3:
+            north = call.replies[1]
+            forged = north._replace(masked=bytes([north.masked[0] ^ 1]) + north.masked[1:])
+            for replies in ([], call.replies[:2], [call.replies[0], forged, call.replies[2]]):
+                with pytest.raises(Refused, match="one reply from each|north is not signed"):
+                    party.processes[0].answer(call._replace(replies=replies))
+        return party.send(call)
+
+    assert party.run(send).content == plain_run().content
+
+
+def test_a_member_that_equivocates_splits_the_run_and_gains_nothing(party):
+    """South signs two replies to one request, and the server shows one to each of the others."""
+    honest = party.processes[2].answer_of
+    first = {}
+
+    def send(call):
+        if call.request.step == 2:
+            first["one"] = party.send(call)
+            party.restart(2)
+            party.processes[2].answer_of = lambda q: (honest(q)[0] + 1.0, True)
+            hellos = party.greet()
+            return again(party, call, hellos)
+        return party.send(call)
+
+    def again(party, call, hellos):
+        replies = [party.hear(name, resessioned(party, call, hellos)) for name in NAMES]
+        party.processes[2].answer_of = honest
+        return replies
+
+    conductor = party.conductor(send)
+    with pytest.raises(Refused):
+        # The sum that the server goes on with is of a session that its request does not name.
+        conductor.run(program)
+
+
+def resessioned(party, call, hellos):
+    named = session_digest(STUDY, party.members.digest, hellos)
+    return call._replace(request=call.request._replace(session=named), hellos=hellos)
+
+
+def test_a_folder_that_was_set_back_is_noticed(party):
+    shutil.copytree(party.folder / "east", party.folder / "old")
+
+    def send(call):
+        if call.request.step == 5:
+            raise Killed
+        return party.send(call)
+
+    with pytest.raises(Killed):
+        party.run(send)
+    shutil.rmtree(party.folder / "east")
+    shutil.copytree(party.folder / "old", party.folder / "east")
+    for i in range(3):
+        party.restart(i)
+    with pytest.raises(Refused, match="old copy"):
+        party.run()
+
+
+def test_a_torn_last_entry_was_never_answered_and_a_damaged_one_is_named(party):
+    party.run()
+    path = party.folder / "north" / FILE
+    data = path.read_bytes()
+    path.write_bytes(data[:-5])
+    assert party.process("north").record.last == STEPS
+    path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    with pytest.raises(InputError, match="entry 1 is damaged"):
+        party.process("north")
+
+
+def test_no_key_of_a_session_is_on_any_disk(party):
+    party.run()
+    secrets = [s for m in party.processes for x in m.sessions.values() for s in x.secrets.values()]
+    secrets += [m.own.secret.private_bytes_raw() for m in party.processes]
+    held = b"".join(path.read_bytes() for path in party.folder.rglob("*") if path.is_file())
+    assert held and not any(secret in held for secret in secrets)
+
+
+def test_all_members_sign_the_model_they_have_followed_and_no_other(party):
+    found = party.run()
+    last = party.kept[-1].replies
+    conductor = party.conductor()
+    conductor.run(program)
+    name = model_name(conductor.tip, found.content)
+    for i, member in enumerate(party.processes):
+        assert party.members.signed(i, member.sign(found, last), name)
+        other = replace(found, numbers={"x": found.numbers["x"] + 1e-3})
+        with pytest.raises(Refused, match="not the model"):
+            member.sign(other, last)
+
+
+def test_with_a_member_on_its_side_the_server_chooses_the_next_model(tmp_path):
+    """What is not promised: who sees the others' sum can make the whole sum what it likes.
+
+    South learns the sum of the others from an honest step before; here it knows their data.
+    """
+    wanted = np.array([3.0, -2.0, 1.0])
+
+    def answers(name, question):
+        honest = runs.sums_of(name, question)
+        if name != "south" or question.kind == "rows":
+            return honest
+        others = sum(runs.sums_of(n, question)[0] for n in NAMES if n != "south")
+        return (question.numbers["x"] - wanted) * 24 / 0.3 - others, True
+
+    asked = []
+    party = Party(tmp_path, answers)
+    party.run(lambda call: asked.append(call.question) or party.send(call))
+    np.testing.assert_allclose(asked[2].numbers["x"], wanted, atol=1e-10)
+
+
+def test_a_replica_is_a_function_of_its_sums():
+    sums = []
+
+    def ask(question):
+        found = sum(runs.sums_of(name, question)[0] for name in NAMES)
+        sums.append(found)
+        return found
+
+    expected = program(ask)
+    one = Replica(program, sums[:4])
+    for total in sums[4:]:
+        one.give(total)
+    assert one.next.model.content == expected.content
+    with pytest.raises(ValueError, match="has ended"):
+        one.give(sums[0])
+    with pytest.raises(KeyError):
+        Replica(lambda ask: {}[ask(Question("rows", {}, 1)).item()], [np.ones(1)])
+
+
+def test_what_a_member_may_not_tell_stops_the_step_and_names_nobody(tmp_path):
+    def answers(name, question):
+        values, _ = runs.sums_of(name, question)
+        return values, not (name == "north" and question.kind == "gradient")
+
+    party = Party(tmp_path, answers)
+    with pytest.raises(Refused, match="^1 members have set their flag") as told:
+        party.run()
+    assert not any(name in str(told.value) for name in NAMES)
+
+
+def test_the_server_keeps_nothing_but_masked_replies_and_sums(party):
+    party.run()
+    asked = []
+    party.conductor().run(lambda ask: program(lambda q: asked.append(q.rounded()) or ask(q)))
+    for question, exchange in zip(asked, party.kept, strict=True):
+        for name, reply in zip(NAMES, exchange.replies, strict=True):
+            plain = fixed_point.encode(runs.sums_of(name, question)[0])
+            assert not any(word.tobytes() in reply.masked for word in plain.astype("<u8"))

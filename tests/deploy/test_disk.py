@@ -1,0 +1,94 @@
+"""Server and sites whose disks fail, or whose power does, end with the model of sound ones."""
+
+import contextlib
+
+import pytest
+
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.server import status
+from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.status import ending
+from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
+from proxfl.errors import DISK, DiskError
+from proxfl.report import page
+from tests.deploy.field import NAMES, Field
+from tests.storage.faulty import FULL, PowerLoss, disk
+
+PROBLEM = {"algorithm": "decoupled", "l1": 0.02, "rounds": 2, "tol": 1e-15}
+SAMPLE = 31
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+    monkeypatch.setattr(status, "BEAT_SECONDS", 1e6)  # so that operations have fixed numbers
+
+
+def restart(field):
+    """All processes anew, from what is on their disks."""
+    field.sites = {site: MemorySite(lambda i=i: field.reception(i)) for i, site in enumerate(NAMES)}
+    field.transport = MemoryTransport(field.sites)
+
+
+def model(field):
+    return (field.folder / "results" / "model.json").read_bytes()
+
+
+def straight(folder):
+    field = Field(folder, **PROBLEM)
+    with disk(folder) as sound:
+        field.run()
+    return model(field), sound.done
+
+
+def break_disk(folder, at, wanted):
+    field = Field(folder, **PROBLEM)
+    with disk(folder, at, FULL), contextlib.suppress(DiskError, TooFewSites, BadMessage):
+        field.run()
+    restart(field)
+    field.run()
+    assert model(field) == wanted
+
+
+def lose_power(folder, at, wanted, entries_survive):
+    field = Field(folder, **PROBLEM)
+    with disk(folder, at) as faulty, contextlib.suppress(PowerLoss):
+        field.run()
+    faulty.after_power_loss(entries_survive)
+    restart(field)
+    field.run()
+    assert model(field) == wanted
+
+
+def test_a_deployed_run_outlives_full_disks_and_losses_of_power(tmp_path):
+    wanted, operations = straight(tmp_path / "sound")
+    for k in range(1, operations, 2 * SAMPLE):
+        break_disk(tmp_path / f"full {k}", k, wanted)
+        lose_power(tmp_path / f"off {k}", k + SAMPLE, wanted, entries_survive=bool(k % 4 == 1))
+
+
+@pytest.mark.soak
+def test_a_deployed_run_outlives_a_full_disk_at_any_operation(tmp_path):
+    wanted, operations = straight(tmp_path / "sound")
+    for k in range(1, operations):
+        break_disk(tmp_path / f"full {k}", k, wanted)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("entries_survive", [False, True])
+def test_a_deployed_run_outlives_a_loss_of_power_at_any_operation(tmp_path, entries_survive):
+    wanted, operations = straight(tmp_path / "sound")
+    for k in range(1, operations + 1):
+        lose_power(tmp_path / str(k), k, wanted, entries_survive)
+
+
+def test_a_run_that_a_disk_ends_has_an_exit_code_of_its_own():
+    assert ending(DiskError("x: the disk is full."))["code"] == DISK
+
+
+def test_what_a_site_keeps_is_for_its_owner_alone(tmp_path):
+    field = Field(tmp_path, **PROBLEM)
+    field.run()
+    kept = [path for name in NAMES for path in (tmp_path / name).rglob("*")]
+    assert len(kept) > 9
+    assert {path.stat().st_mode & 0o777 for path in kept if path.is_file()} == {0o600}

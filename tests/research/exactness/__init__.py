@@ -1,0 +1,1 @@
+"""The inequalities of docs/theory.md, along runs of an independent loop."""

@@ -1,0 +1,167 @@
+"""A league nobody can call rigged: grids bracket, names are told apart, costs are counted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from proxfl.algorithms import Decoupled, ProximalGradient
+from proxfl.precision import precision
+from proxfl.problem import Problem
+from proxfl.research.league import standings, tuning
+from proxfl.research.league.draws import draw_of
+from proxfl.research.league.driven import driven
+from proxfl.research.league.entrants import BUDGET, DRIVEN, ENTRANTS, FIELD, Axis, Entrant, mesh
+from proxfl.research.league.standings import Entry, judge, may_enter, summary
+from proxfl.research.league.work import work
+from proxfl.research.shipped import CONDITIONS, PROBLEMS
+from proxfl.research.styles import STYLES
+
+TAU = 3
+
+
+@pytest.fixture(scope="module")
+def draw():
+    return draw_of(PROBLEMS["l1-least-squares"](0))
+
+
+def test_every_entrant_has_a_look_of_its_own():
+    assert len(ENTRANTS) == len(FIELD) + len(DRIVEN)
+    assert set(ENTRANTS) <= set(STYLES) and len(set(STYLES.values())) == len(STYLES)
+
+
+@pytest.mark.parametrize("entrant", FIELD, ids=lambda entrant: entrant.name)
+def test_first_grids_have_about_the_same_number_of_points(entrant):
+    assert BUDGET <= len(mesh(entrant.grid)) <= 2 * BUDGET
+
+
+@pytest.mark.parametrize("best", [1e-3, 0.5, 1.0, 3e3])
+def test_the_grid_grows_until_the_best_point_is_inside(monkeypatch, draw, best):
+    """Whatever the first grid, the value that is best is found to within a step of the grid."""
+    entrant = Entrant(
+        "made up", (Axis("a", (1.0, 2.0, 4.0)), Axis("b", (1.0, 4.0))), lambda p, u: p
+    )
+    distance = lambda p: abs(np.log(p["a"] / best)) + abs(np.log(p["b"] / 4.0))
+    worst = lambda entrant, points, draws, tau, rounds: [(0, distance(p)) for p in points]
+    monkeypatch.setattr(tuning, "judge", worst)
+    monkeypatch.setattr(tuning, "EXTENSIONS", 20)
+    found = tuning.tune(entrant, [draw], TAU, 1)
+    assert abs(np.log2(found.point["a"] / best)) <= 1 and found.point["b"] == 4.0
+    assert found.edge == []
+
+
+def test_a_method_that_gets_better_for_ever_is_shown_at_its_edge(monkeypatch, draw):
+    entrant = Entrant("made up", (Axis("a", (1.0, 2.0, 4.0)),), lambda p, u: p)
+    for_ever = lambda entrant, points, draws, tau, rounds: [(0, -p["a"]) for p in points]
+    monkeypatch.setattr(tuning, "judge", for_ever)
+    assert tuning.tune(entrant, [draw], TAU, 1).edge == ["a"]
+
+
+def test_choices_are_no_edge(monkeypatch, draw):
+    entrant = Entrant("made up", (Axis("a", (1.0, 2.0), choices=True),), lambda p, u: p)
+    monkeypatch.setattr(tuning, "judge", lambda e, points, *rest: [(0, -p["a"]) for p in points])
+    assert tuning.tune(entrant, [draw], TAU, 1) == tuning.Tuned({"a": 2.0}, [], 2)
+
+
+def test_a_point_is_as_good_as_its_worst_draw():
+    good, slow, stalled = (np.geomspace(1, end, 50) for end in (1e-10, 1e-7, 1e-2))
+    assert tuning.rank(good) < tuning.rank(slow) < tuning.rank(stalled)
+    assert tuning.rank(np.full(50, np.inf))[0] == len(tuning.LEVELS)
+
+
+@pytest.mark.parametrize("name", [*PROBLEMS, *sorted(set(CONDITIONS) - {"wide"})])
+def test_methods_without_g_enter_only_where_there_is_none(name):
+    one = draw_of((PROBLEMS | CONDITIONS)[name](0))
+    able = {e.name for e in FIELD if may_enter(e, one, TAU)}
+    with precision(np.float64):
+        smooth = name in ("least-squares", "logistic")
+    assert ("FedAvg" in able) == smooth and "Algorithm 1" in able
+    assert ("ProxSkip" in able) == (one.cohort is None)
+
+
+def test_costs_are_those_of_the_messages(draw):
+    with precision(np.float64):
+        cost = work(Decoupled(0.01, 1.0, TAU), draw.problem, draw.shards)
+    assert (cost.exchanges, cost.gradients) == (1, TAU)
+    assert cost.bytes_up == cost.bytes_down == 8 * 20
+
+
+def test_a_full_gradient_costs_as_many_as_there_are_batches_in_the_rows(draw):
+    with precision(np.float64):
+        batched = Problem(draw.problem.g, draw.problem.x0, draw.problem.loss, batch=5)
+        cost = work(ProximalGradient(0.01), batched, draw.shards)
+    assert cost.gradients == float(draw.shards.size[0]) / 5
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "minibatches", "half-the-clients", "single-precision"])
+def test_newton_stays_out_where_it_is_not_a_method(name):
+    one = draw_of((PROBLEMS | CONDITIONS)[name](0))
+    assert not any(may_enter(entrant, one, TAU) for entrant in DRIVEN)
+
+
+def test_newtons_exchanges_bytes_and_work_are_all_counted(draw):
+    """For a squared loss one Hessian is enough, and the second exchange confirms the optimum."""
+    table, d = driven(DRIVEN[0], [draw], 50), 20
+    assert table["exchange"].tolist() == [0, 1, 2] and table["optimality"].iloc[-1] < 1e-9
+    tries = 10  # losses at shorter ways; two numbers more are the loss and whether all is finite
+    down, up = 8 * (2 * d + 1), 8 * (1 + d + tries) + 1
+    assert table["bytes_down"].tolist() == [0, down + 4 * d, 2 * down + 4 * d]
+    assert table["bytes_up"].diff().iloc[1:].tolist() == [up + 8 * d * (d + 1) // 2, up]
+    assert table["gradients"].diff().iloc[1:].tolist() == [1 + tries + d, 1 + tries]
+
+
+def entry(levels, exchanges=100):
+    """A made-up entrant whose draws fall to these levels: any table of this form can take part."""
+    at = np.arange(exchanges)
+    tables = [
+        pd.DataFrame(
+            {"seed": seed, "exchange": at, "optimality": np.geomspace(1, level, exchanges)}
+        )
+        for seed, level in enumerate(levels)
+    ]
+    spent = {"nonzeros": 5, "bytes_up": 8, "bytes_down": 16, "gradients": 2}
+    table = pd.concat(tables).assign(nonzeros=5)
+    return Entry(
+        "Algorithm 1", table.assign(**{k: table["exchange"] * v for k, v in spent.items()})
+    )
+
+
+def test_a_line_of_the_table_has_medians_and_what_they_cost():
+    row = summary(entry([1e-12] * 10))
+    assert row["verdict"] == "slow" or row["verdict"] == "exact"
+    needed = row["exchanges to 1e-06"]
+    assert 40 < needed < 60 and row["bytes down to 1e-06"] == 16 * needed
+    assert row["low to 1e-06"] == row["high to 1e-06"] == needed
+
+
+def test_draws_that_never_arrive_count_as_never():
+    row = summary(entry([1e-12] * 4 + [1e-3] * 6))
+    assert row["exchanges to 1e-06"] == np.inf and row["low to 1e-06"] < np.inf
+
+
+def test_verdicts():
+    flat = entry([1e-3] * 3)
+    stalled = flat.table.assign(optimality=1e-3)
+    assert judge(stalled) == "stalled" and judge(flat.table.assign(optimality=1e-12)) == "exact"
+    assert judge(flat.table.assign(optimality=np.inf)) == "diverged"
+    assert standings.judge(flat.table) == "slow"
+
+
+def test_an_interrupted_league_plays_no_entrant_twice(monkeypatch, tmp_path):
+    played = []
+
+    def once(entrant, *rest):
+        played.append(entrant.name)
+        if len(played) == 2:
+            raise KeyboardInterrupt
+        return entry([1e-12] * 4)._replace(name=entrant.name)
+
+    monkeypatch.setattr(standings, "simulated", once)
+    problem, settings = PROBLEMS["simplex"], dict(tau=TAU, rounds=5, seeds=1)
+    play = lambda: standings.play(
+        FIELD[:3], problem, tmp_path, report=lambda *done, **told: None, **settings
+    )
+    with pytest.raises(KeyboardInterrupt):
+        play()
+    shown = play()
+    assert [one["row"]["method"] for one in shown] == [e.name for e in FIELD[:3]]
+    assert played == [FIELD[k].name for k in (0, 1, 1, 2)]

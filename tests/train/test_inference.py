@@ -1,0 +1,101 @@
+"""Standard errors are those of statsmodels on the pooled rows; what has none is refused."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from proxfl.errors import InputError
+from proxfl.tables import Table
+from proxfl.train.spec import Spec
+from proxfl.train.train import train
+
+NAMES = ("a", "b", "c")
+
+
+def sites(loss, rows=(40, 25, 35), seed=0):
+    """Sites that differ, features in different units."""
+    rng, made = np.random.default_rng(seed), []
+    for i, count in enumerate(rows):
+        A = rng.normal(size=(count, 3)) * [1.0, 100.0, 0.01] + [0.0, 50.0 * i, 1.0]
+        z = 0.5 * A[:, 0] + 0.005 * A[:, 1] - 0.3
+        y = {
+            "logistic": (z + rng.logistic(size=count) > 0) * 1.0,
+            "poisson": rng.poisson(np.exp(z)) * 1.0,
+        }.get(loss, z + rng.normal(size=count))
+        made.append(Table(f"s{i}", "", "y", NAMES, A, y, ""))
+    return made
+
+
+def reference(loss, tables, intercept):
+    A, y = (np.concatenate([getattr(t, name) for t in tables]) for name in ("A", "y"))
+    A = np.column_stack([A, np.ones(len(A))]) if intercept else A
+    if loss == "squared":
+        model, how = sm.OLS(y, A), {}
+    else:
+        family = {"logistic": sm.families.Binomial(), "poisson": sm.families.Poisson()}[loss]
+        model, how = sm.GLM(y, A, family=family), {"tol": 1e-14, "maxiter": 200}
+    return model.fit(**how), model.fit(cov_type="HC0", **how)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
+def test_standard_errors_are_those_of_statsmodels_on_the_pooled_rows(loss, intercept):
+    tables = sites(loss)
+    spec = Spec(target="y", loss=loss, inference=True, intercept=intercept, tol=1e-12)
+    found = train(spec, tables).inference
+    plain, robust = reference(loss, tables, intercept)
+    assert found.names == (*NAMES, *(["intercept"] if intercept else []))
+    np.testing.assert_allclose(found.coef, plain.params, rtol=1e-8)
+    np.testing.assert_allclose(found.se, plain.bse, rtol=1e-8)
+    np.testing.assert_allclose(found.robust_se, robust.bse, rtol=1e-8)
+    np.testing.assert_allclose([found.lower, found.upper], plain.conf_int().T, rtol=1e-8)
+    np.testing.assert_allclose(found.z, plain.tvalues, rtol=1e-8)
+    np.testing.assert_allclose(found.p, plain.pvalues, rtol=1e-7, atol=1e-300)
+
+
+def test_every_method_has_the_same_standard_errors():
+    tables, spec = sites("logistic"), Spec(target="y", loss="logistic", inference=True, tol=1e-10)
+    newton, other = (train(spec.replace(algorithm=a), tables) for a in ("newton", "decoupled"))
+    np.testing.assert_allclose(newton.inference.se, other.inference.se, rtol=1e-6)
+
+
+def test_without_a_likelihood_only_robust_errors_are_told():
+    found = train(Spec(target="y", loss="huber", inference=True), sites("huber")).inference
+    assert found.se is None and (found.robust_se > 0).all()
+    assert {line["se"] for line in found.by_name().values()} == {None}
+
+
+def test_a_little_penalty_is_undone():
+    """One Newton step from the penalised model is near the model without a penalty."""
+    tables = sites("squared")
+    free = train(Spec(target="y", loss="squared", inference=True, tol=1e-10), tables).inference
+    pulled = Spec(target="y", loss="squared", inference=True, l1=0.05, standardise=True, tol=1e-10)
+    found = train(pulled, tables).inference
+    assert found.desparsified and not free.desparsified
+    np.testing.assert_allclose(found.coef, free.coef, rtol=1e-7)  # the loss is quadratic
+
+
+REFUSED = {
+    "several outputs": ({"loss": "softmax"}, "one output"),
+    "another penalty": ({"loss": "logistic", "l2": 0.1}, "not known with l2"),
+    "weights": ({"loss": "logistic", "weights": "uniform"}, "count alike"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_intervals_is_refused(name):
+    options, words = REFUSED[name]
+    with pytest.raises(InputError, match=words):
+        train(Spec(target="y", inference=True, **options), sites("logistic"))
+
+
+def test_collinear_features_have_no_standard_errors_and_few_rows_none():
+    tables = sites("squared")
+    twice = [
+        Table(t.name, "", "y", (*NAMES, "d"), np.column_stack([t.A, t.A[:, 0]]), t.y, "")
+        for t in tables
+    ]
+    with pytest.raises(InputError, match="no standard errors"):
+        train(Spec(target="y", loss="squared", inference=True), twice)
+    with pytest.raises(InputError, match="more rows than coefficients"):
+        train(Spec(target="y", loss="squared", inference=True), sites("squared", (2, 2)))
