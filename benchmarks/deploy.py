@@ -9,6 +9,8 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,10 @@ from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.federate.watching import follow, supervised
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.keys import make_site_keys
+from proxfl.deploy.ops.permissions import private_folder
+from proxfl.deploy.ops.services import Supervisor
 from proxfl.deploy.ops.stopping import stoppable
+from proxfl.deploy.site.policy import write_policy
 from proxfl.deploy.transport.flower import launch
 from proxfl.storage.files import write_text
 from proxfl.train.folder import read
@@ -49,11 +54,19 @@ def write_data(folder: Path, dimension: int) -> list[Path]:
     return files
 
 
-def measure(dimension: int) -> dict[str, Any]:
+def undisturbed(port: int, server: Supervisor) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
+def measure(
+    dimension: int,
+    meanwhile: Callable[[int, Supervisor], AbstractContextManager[Any]] = undisturbed,
+) -> dict[str, Any]:
+    """A deployment from its first process to its last; `meanwhile` is what goes on at its port."""
     with tempfile.TemporaryDirectory(prefix="proxfl-bench-") as made:
         files, home = write_data(Path(made) / "data", dimension), Home(Path(made) / "federation")
         spec = Spec(target="y", loss="logistic", l1=0.05, precondition=False, tol=1e-15)
-        init.write(home.folder, "bench", list(SITES), spec)
+        init.write(home.folder, "bench", list(SITES), spec, unmasked=True)
         port, supervisors = launch.free_port(), []
         with supervised(supervisors) as look:
             supervisors.append(serve.start(home, "127.0.0.1", port, secure=True))
@@ -61,12 +74,14 @@ def measure(dimension: int) -> dict[str, Any]:
                 public = make_site_keys(home.site(site) / "keys", site).public
                 write_text(home.public_keys / public.name, public.read_text())
                 launch.register(home.server, public, site)
+                write_policy(private_folder(home.site(site)), unmasked=True)
                 supervisors.append(join.start(home, site, file, f"127.0.0.1:{port}", True))
             parser = argparse.ArgumentParser()
             running.shared_arguments(parser)
             out, given = home.folder / "results", parser.parse_args(["--rounds", str(ROUNDS)])
-            number = running.submit(home, running.options_of(home, out, given, {}))
-            assert follow(home, number, look)["state"] == "finished"
+            with meanwhile(port, supervisors[0]):
+                number = running.submit(home, running.options_of(home, out, given, {}))
+                assert follow(home, number, look)["state"] == "finished"
         logs = [(home.site(site) / "site.log").read_text() for site in SITES]
         return split(logs, read(out).manifest["deployment"], dimension)
 

@@ -18,8 +18,8 @@ import numpy as np
 
 import proxfl as px
 from proxfl.engine.sweep import sweep
+from proxfl.research.league.draws import Draw, draw_of
 from proxfl.research.league.entrants import FINE
-from proxfl.research.league.standings import Draw, draw_of
 from proxfl.research.shipped import PROBLEMS
 
 NAMES, DRAWS, ROUNDS, LEVEL = ("l1-logistic", "ill-conditioned", "sigmoid"), (1, 2, 3), 2000, 1e-6

@@ -18,6 +18,7 @@ from proxfl.storage.files import write_text
 ALL = (
     "figure1",
     "cnn",
+    "torch_loss",
     "sparse",
     "clients",
     "sweeps",
@@ -25,10 +26,13 @@ ALL = (
     "flower",
     "pfl_research",
     "rounds",
+    "exchanges",
+    "wide",
+    "coverage",
     "leads",
     "startup",
 )
-ON_GPU = ("cnn", "sweeps", "million")
+ON_GPU = ("cnn", "torch_loss", "sweeps", "million")
 OUT = Path("results/bench")
 
 
