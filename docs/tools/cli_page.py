@@ -14,7 +14,8 @@ Made from the parsers by `python docs/tools/cli_page.py`; `proxfl COMMAND --help
 EXITS = """
 Exit codes of all commands: 0 done (for one that trains: converged), 1 an error of the program, 2
 bad input and nothing is written, 3 not converged (the model, or the state to go on from, is written
-and says so), 130 interrupted.
+and says so), 4 the disk is full, read-only or broken (what was on it is whole, and a run can go
+on), 130 interrupted, 141 nobody reads the output any more.
 """
 Lines = dict[str, list[str]]
 
@@ -27,16 +28,19 @@ def page() -> str:
         parts += section(f"## proxfl {name}", command, usual if name != "train" else {})
         for action, its in parsers(command).items():
             parts += section(f"### proxfl {name} {action}", its, usual)
+            for below, last in parsers(its).items():
+                parts += section(f"#### proxfl {name} {action} {below}", last, usual)
     return "\n".join([*parts, *names()])
 
 
 def names() -> Iterator[str]:
     """What the options that take a name may be given."""
     from proxfl.research.league.entrants import ENTRANTS
-    from proxfl.research.shipped import PROBLEMS
+    from proxfl.research.shipped import CONDITIONS, PROBLEMS
 
     yield "## Names\n"
     yield f"* `--problem` of compare, sweep and steps: {quoted(PROBLEMS)}."
+    yield f"* `--problem` of compare besides: {quoted(CONDITIONS)}."
     yield f"* `--method` of compare: {quoted(ENTRANTS)}.\n"
 
 
