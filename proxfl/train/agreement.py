@@ -12,7 +12,7 @@ the same model, too.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import jax
@@ -128,7 +128,7 @@ class Agreement:
     targets: tuple[Label, ...]  # what the scores of a row are for
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: list(value) for name, value in asdict(self).items()}
+        return {field.name: list(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, held: Mapping[str, Any]) -> "Agreement":

@@ -14,6 +14,7 @@ by steps that stay as long while the promised fall shrinks by the same factor ea
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -181,6 +182,7 @@ def exactness_for(loss: Any, tol: float) -> Any:
     return jnp.asarray(1e-2 * tol if loss.quadratic else FORCING)
 
 
+@partial(jax.jit, static_argnames="sites")
 def first_state(x0: Point, sites: int) -> State:
     """The server before it has asked anything; the first point is x0."""
     number = lambda v: jnp.asarray(v, jnp.float64)

@@ -11,6 +11,7 @@ from proxfl.research.league import standings, tuning
 from proxfl.research.league.draws import draw_of
 from proxfl.research.league.driven import driven
 from proxfl.research.league.entrants import BUDGET, DRIVEN, ENTRANTS, FIELD, Axis, Entrant, mesh
+from proxfl.research.league.show import printed
 from proxfl.research.league.standings import Entry, judge, may_enter, summary
 from proxfl.research.league.work import work
 from proxfl.research.shipped import CONDITIONS, PROBLEMS
@@ -144,6 +145,13 @@ def test_verdicts():
     assert judge(stalled) == "stalled" and judge(flat.table.assign(optimality=1e-12)) == "exact"
     assert judge(flat.table.assign(optimality=np.inf)) == "diverged"
     assert standings.judge(flat.table) == "slow"
+
+
+def test_a_draw_that_diverged_is_not_hidden_by_the_median():
+    flat = entry([1e-12] * 10).table.assign(optimality=1e-12)
+    told = lambda table: printed(pd.DataFrame([summary(Entry("Mime", table))]))["verdict"][0]
+    assert told(flat) == "exact"
+    assert told(flat.where(flat["seed"] > 1, flat.assign(optimality=1e3))) == "exact in most draws"
 
 
 def test_an_interrupted_league_plays_no_entrant_twice(monkeypatch, tmp_path):
