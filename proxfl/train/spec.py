@@ -31,6 +31,7 @@ from proxfl.options.kinds import (
     TEXT,
     TEXTS,
     Kind,
+    number,
     one_of,
     optional,
     whole,
@@ -56,6 +57,8 @@ SCHEMA = optional(
 )
 SITES = Option("sites", PATHS, "the data files, or folders of them, one per site", ())
 COLUMN = optional(TEXT._replace(typed={"metavar": "COLUMN"}))
+UNDERFLOWS = 1e-100  # a shorter step, whose products with gradients may lose their digits
+STEP = optional(number(f"a positive number, {UNDERFLOWS:g} or more", lambda v: v >= UNDERFLOWS))
 DATA = (
     Option("offset", COLUMN, "a column that is added to the scores", None),
     Option(
@@ -128,8 +131,8 @@ METHOD = (
         None,
     ),
     Option("cohort", optional(whole(1)), "the sites drawn for a round; all, if left out", None),
-    Option("eta", optional(POSITIVE_NUMBER), "the local step; found, if left out", None),
-    Option("eta_g", optional(POSITIVE_NUMBER), "the server step; found, if left out", None),
+    Option("eta", STEP, "the local step; found, if left out", None),
+    Option("eta_g", STEP, "the server step; found, if left out", None),
     Option("rounds", whole(1), "the most rounds to run", 10_000),
     Option("tol", POSITIVE_NUMBER, "the optimality at which to stop", 1e-6),
     Option("seed", whole(0, 2**63 - 1), "the seed of every random draw", 0),

@@ -20,7 +20,8 @@ from tests.sentences import said
 FEATURES = list("abc")
 EXACT = {"tol": 1e-12, "rounds": 3000}
 
-POLICY = Policy(rows=30, questions_per_row=100.0)  # as many rows as here, and long runs
+# As many rows as here, long runs, and answers without masks.
+POLICY = Policy(rows=30, questions_per_row=100.0, unmasked=True)
 
 
 def frames():

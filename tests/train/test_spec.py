@@ -143,8 +143,11 @@ WRONG = [
     ({"nuclear": "much"}, "key 'nuclear' must be a non-negative number, got 'much'"),
     ({"group_weight": math.nan}, "key 'group_weight' must be a non-negative number, got nan"),
     ({"tol": 0}, "key 'tol' must be a positive number, got 0; it is the optimality at which"),
-    ({"eta": -0.1}, "key 'eta' must be a positive number, got -0.1; it is the local step"),
-    ({"eta_g": 0.0}, "key 'eta_g' must be a positive number, got 0.0"),
+    (
+        {"eta": -0.1},
+        "key 'eta' must be a positive number, 1e-100 or more, got -0.1; it is the local step",
+    ),
+    ({"eta_g": 0.0}, "key 'eta_g' must be a positive number, 1e-100 or more, got 0.0"),
     ({"rounds": 0}, "key 'rounds' must be a whole number from 1 to 1000000000, got 0"),
     ({"rounds": 1.5}, "key 'rounds' must be a whole number from 1 to 1000000000, got 1.5"),
     ({"local_steps": True}, "key 'local_steps' must be a whole number from 1 to 1000000, got True"),

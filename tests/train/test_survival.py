@@ -19,8 +19,8 @@ from tests.sentences import said
 FEATURES, WEIGHT = list("abcd"), 0.03
 ASKED = ["--loss", "cox", "--time", "days", "--event", "died"]
 
-# As few rows as here, of which 4 have no event at one site, and long runs.
-POLICY = Policy(rows=30, count=4, questions_per_row=100.0)
+# As few rows as here, of which 4 have no event at one site, long runs, and answers without masks.
+POLICY = Policy(rows=30, count=4, questions_per_row=100.0, unmasked=True)
 
 
 def frames():

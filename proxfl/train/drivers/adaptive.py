@@ -31,8 +31,8 @@ from proxfl.points import Point, Scalar, dot, norm
 from proxfl.problem import Problem
 from proxfl.train.drivers.driver import Driver, Record, Settings, output
 from proxfl.train.federation import Call, Exact
+from proxfl.train.spec import UNDERFLOWS
 
-UNDERFLOWS = 1e-100  # a shorter step, whose products with gradients may lose their digits
 NOWHERE = 1e-20  # of the model's length: a move so short cannot change it
 PATIENCE = 20  # rounds between two searches, doubled whenever a search finds nothing longer
 
