@@ -92,7 +92,7 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         joined = [there.join(name) for name in NAMES]
         joined[0].wait_for("The server does not answer; it tries again.")
         server = there.serve()
-        joined[0].wait_for("It waits for the server to let it in")
+        joined[0].wait_for("It waits for the people at the server to add its key, north.pub.")
         for name in NAMES:
             there.let_in(name)
             server.wait_for(f"Site {name} is let in.")
@@ -102,7 +102,9 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         own = there.site("north") / "keys" / "north.key"
         unknown = make_site_keys(tmp_path / "stranger", "north").private
         false = make_server_keys(tmp_path / "false").authority
-        assert heard_by(there, home.authority, unknown, tmp_path) == NOT_LET_IN
+        assert heard_by(there, home.authority, unknown, tmp_path) == NOT_LET_IN.format(
+            key="north.pub"
+        )
         assert heard_by(there, false, own, tmp_path) == UNKNOWN_SERVER
         for path in ("control/start-run", "control/register-node", "runtime/acquire-task"):
             assert status_of(f"https://{there.address}/v1/{path}", home.authority) == 404
@@ -125,8 +127,11 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         assert resumed.ended() == 3, resumed.said
         assert "Not converged after 6 rounds" in resumed.said and "--rounds 12" in resumed.said
         shown = start("status", home.folder)
-        assert shown.ended() == 0 and "The last run is finished: round 6" in shown.said
-        assert shown.said.count("online") == 3
+        assert (
+            shown.ended() == 0
+            and "The last run, of study field, is finished: round 6" in shown.said
+        )
+        assert shown.said.count("connected │") == 3
         assert mode(there.site("south")) == 0o700
 
         # Another study, and one that a site wants a person for; nothing is started again.
@@ -138,7 +143,7 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         write_text(policy, loose.replace('    "train",\n', ""))
         second = start("run", home.folder, "second")
         assert second.ended() == 3 and "west waits: a person there decides" in second.said
-        joined[2].wait_for("(proxfl federate approve DIR second)")
+        joined[2].wait_for("(proxfl federate approve DIR second --site west)")
         approved = proxfl("federate", "approve", there.folder / "at-west", "second", "--site=west")
         assert approved.code == 0, approved.err
 
@@ -176,7 +181,9 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
 
         # A key is removed, and another takes its place; nothing is started again for it.
         south, at_south = joined[1], there.folder / "at-south"
-        south.says_again(NOT_LET_IN, lambda: keys("remove", home.folder, "south"))
+        south.says_again(
+            NOT_LET_IN.format(key="south.pub"), lambda: keys("remove", home.folder, "south")
+        )
         keys("rotate", at_south, "south")
         south.says_again(CONNECTED, lambda: there.let_in("south"))
         assert server.said.count("Site south is let in no more.") == 1

@@ -303,7 +303,7 @@ def test_a_clock_that_flower_refuses_is_said_by_the_site(ahead, way, tmp_path, m
     """Flower takes a request signed up to 5 s in the future or 305 s in the past."""
     shifted = lambda: certificates.now() + datetime.timedelta(seconds=ahead)
     with superlink() as address:
-        assert said_of(None, address, tmp_path) == NOT_LET_IN
+        assert said_of(None, address, tmp_path) == NOT_LET_IN.format(key="north.pub")
         monkeypatch.setattr(node_auth_http_interceptor, "now", shifted)
         monkeypatch.setattr(site, "now", shifted)
         found = said_of(None, address, tmp_path)

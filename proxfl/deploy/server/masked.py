@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proxfl.deploy.masking.conductor import Conductor, Lapsed
+from proxfl.deploy.masking.conductor import Conductor, Exchange, Lapsed
 from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.masking.member import Call
 from proxfl.deploy.masking.members import Members
@@ -67,7 +67,13 @@ class MaskedRun:
         self.members, self.charter = self.enter()
         about = (self.members, self.charter.digest(self.study.text))
         program = MaskedTraining(self.study.spec, *self.charter, self.watch)
-        self.conductor = Conductor(*about, self.greet, self.send, kept.add, list(kept.exchanges))
+
+        def keep(exchange: Exchange) -> None:
+            if not kept.exchanges:
+                self.study.write(self.out / STUDY)  # of which the sums are
+            kept.add(exchange)
+
+        self.conductor = Conductor(*about, self.greet, self.send, keep, list(kept.exchanges))
         model = self.conductor.run(program)
         signatures = self.signed(model)
         if program.agreement is None or program.found is None:

@@ -7,6 +7,8 @@ from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.inquiry import TooFewSites
 
+CHANGE = "Write another study that asks less, or have the sites' people change their policy.toml"
+
 
 def propose(channel: RemoteFederation, study: Study) -> None:
     """Ask all sites to take part; TooFewSites says which do not, and why, in their own words."""
@@ -20,7 +22,13 @@ def refuse_absent(study: Study, answers: Mapping[str, Mapping[str, Any]], remedy
     others = [(site, *words) for site, words in said.items() if words[0] != TAKES_PART]
     if not others:
         return
-    each = "; ".join(f"{site} {decision}: {reason}" for site, decision, reason in others)
-    waits = any(decision == WAITS for _, decision, _ in others)
-    remedy = remedy if waits else "that is changed"
-    raise TooFewSites(f"Study {study.name} has not all of its sites: {each}. Run it once {remedy}.")
+    alike: dict[tuple[str, str], list[str]] = {}
+    for site, *words in others:
+        alike.setdefault((words[0], words[1]), []).append(site)
+    each = "; ".join(
+        f"{first} {decision}: {reason}" + (f" (so do {', '.join(more)})" if more else "")
+        for (decision, reason), (first, *more) in alike.items()
+    )
+    waits = any(decision == WAITS for decision, _ in alike)
+    todo = f"Run it again once {remedy}" if waits else CHANGE
+    raise TooFewSites(f"Study {study.name} has not all of its sites: {each}. {todo}.")

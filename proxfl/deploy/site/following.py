@@ -51,6 +51,11 @@ from proxfl.train.spec import declared, loss_of
 log = logging.getLogger("proxfl.deploy")
 
 FOLDER, CHARTER = "masked", "charter.json"
+MEMBERS = "members"  # among the news
+COMPARE = (
+    "A study waits for you to compare the members' words with two other sites, over the telephone "
+    "say: proxfl federate members DIR --site {site}"
+)
 LAPSED: dict[str, Value] = {"lapsed": "This process has another hello; meet again."}
 
 
@@ -105,7 +110,9 @@ class FollowingSite:
                 f"a person there compares the members' words, {members.words}, with two others' "
                 "(proxfl federate members)"
             )
+            self.office.news[MEMBERS] = COMPARE.format(site=self.name)
             return {"decision": WAITS, "reason": reason}
+        self.office.news.pop(MEMBERS, None)
         begun = CharterFile(members=members_text(members), charter=charter.text)
         if self.member is None or begun != self.met:
             self.member, self.met = self.begin(members, charter, begun), begun

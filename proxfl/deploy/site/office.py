@@ -48,6 +48,7 @@ class Office:
     audit: Audit = field(init=False)
     told: Told = field(init=False)
     confirmed: Confirmed = field(init=False)
+    news: dict[str, str] = field(default_factory=dict)  # by study, for the people here
 
     def __post_init__(self):
         self.audit, self.told = Audit(self.folder), Told(self.folder)

@@ -27,6 +27,7 @@ from proxfl.deploy.site.audit import STUDY
 from proxfl.deploy.site.evaluation import EvaluationSite
 from proxfl.deploy.site.following import FollowingSite
 from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.policy import FILE as POLICY
 from proxfl.deploy.site.policy import Objection, Proposal
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.worker import Worker
@@ -51,7 +52,6 @@ class Reception:
     name: str
     data: Path
     office: Office
-    news: dict[str, str] = field(default_factory=dict)  # by study, for the people here
     open: dict[bytes, Worker] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -107,10 +107,14 @@ class Reception:
         about = {"name": study.name, "ask": study.ask, "decision": decision}
         self.office.audit.enter(STUDY, study.id, **about, reason=why.sentence)
         reason = "; ".join(filter(None, [why.sentence, why.detail]))
-        remedy = f" (proxfl federate approve DIR {study.name})" if decision == WAITS else ""
-        told = f"Study {study.name}: this site {decision}{': ' if reason else ''}{reason}{remedy}."
+        todo = {
+            WAITS: f" (proxfl federate approve DIR {study.name} --site {self.name})",
+            DECLINES: f" (what it takes part in: {self.folder / POLICY})",
+        }
+        reason += todo.get(decision, "")
+        told = f"Study {study.name}: this site {decision}{': ' if reason else ''}{reason}."
         log.info(told)
-        self.news[study.id] = told
+        self.office.news[study.id] = told
 
     def seen(self, study: Study) -> int:
         """The other studies that were decided on."""
@@ -136,7 +140,8 @@ class Reception:
         """What is against a study before the site looks at its own file."""
         mine = self.membership
         if study.federation != mine.name or self.name not in study.sites:
-            yield Objection(f"the study is of {study.federation}, between other sites")
+            other = "it joins that, if at all, from a folder of its own"
+            yield Objection(f"the study is of {study.federation}, between other sites; {other}")
         elif not set(study.sites) <= set(mine.sites):
             other = sorted(set(study.sites) - set(mine.sites))[0]
             sentence = f"its copy of {FILE} does not name the site {other}"

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from proxfl.cli.commands.federate.run import begun_at
 from proxfl.deploy.masking.answering import MaskedSite
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.transcript import model_name
+from proxfl.deploy.ops.home import Home
 from proxfl.deploy.protocol.study import make_study
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.training import RunOptions, refuse_masked
@@ -92,10 +94,17 @@ def test_a_server_or_a_site_killed_at_any_step_goes_on_to_the_same_bits(tmp_path
     other = masked(tmp_path / "other")
     for number in (1, 3, 2):
         with pytest.raises(Crash):
-            other.run("out", at_step(number, crash))
-    found = other.run("out", at_step(2, other.sites["south"].restart)).solution
+            other.run("results-2", at_step(number, crash))
+    begun = lambda: begun_at(Home(tmp_path / "other"), other.study)
+    assert begun() == tmp_path / "other" / "results-2"
+    found = other.run("results-2", at_step(2, other.sites["south"].restart)).solution
+    with pytest.raises(InputError, match="results-2; under masks a study is asked once, so write"):
+        begun()
     assert (found.objective, found.distance) == (wanted.objective, wanted.distance)
-    same = [(tmp_path / f / "model.safetensors").read_bytes() for f in ("one/results", "other/out")]
+    same = [
+        (tmp_path / f / "model.safetensors").read_bytes()
+        for f in ("one/results", "other/results-2")
+    ]
     assert same[0] == same[1]
 
 
@@ -129,15 +138,17 @@ def test_the_server_gets_no_site_s_own_numbers(tmp_path):
 def test_a_study_waits_until_people_at_all_sites_have_compared_the_words(tmp_path):
     field = Field(tmp_path, masked=True, policy=STRICT, l1=0.02)
     with pytest.raises(
-        TooFewSites, match="north waits: a person there compares the members' words"
+        TooFewSites, match="north waits: a person there compares the members' words.*do south, west"
     ):
         field.run()
+    news = field.sites["north"].worker.office.news
+    assert "compare the members' words with two other sites" in news["members"]
     (members,) = field.office(0).confirmed.waiting()
     for compared, words in [(["south"], "2 others or more"), (["south", "x"], "'x' is no other")]:
         with pytest.raises(InputError, match=words):
             field.office(0).confirmed.confirm(members, "north", compared)
     field.confirm()
-    assert field.run().solution.converged
+    assert field.run().solution.converged and "members" not in news
 
 
 def test_a_list_with_a_key_of_the_server_s_own_is_another_list(tmp_path):

@@ -5,6 +5,7 @@ import contextlib
 from pathlib import Path
 
 from proxfl.cli.commands.federate import run as running
+from proxfl.cli.commands.federate.standing import resumption
 from proxfl.cli.commands.train import conclude, is_finished
 from proxfl.cli.shared import options
 from proxfl.deploy.ops.home import Home
@@ -26,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"{args.folder}: there was no run yet; start one: proxfl federate run.")
     out = Path(status["out"])
     if (out / MANIFEST).exists() and is_finished(out, read_manifest(out), options.given(args)):
-        return conclude(out, args.json, running.resumption(home))
+        return conclude(out, args.json, resumption(home))
     running.running(home)
     if status["state"] == "killed":
         with contextlib.suppress(RuntimeError):  # Flower may know already, or know nothing of it

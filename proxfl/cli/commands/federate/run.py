@@ -11,7 +11,8 @@ from typing import Any
 
 from proxfl.cli.commands.federate import study
 from proxfl.cli.commands.federate.serve import certificate_warning
-from proxfl.cli.commands.federate.watching import ENDED, follow, last_status
+from proxfl.cli.commands.federate.standing import ENDED, last_status, resumption
+from proxfl.cli.commands.federate.watching import follow
 from proxfl.cli.commands.train import conclude
 from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import count
@@ -21,7 +22,7 @@ from proxfl.deploy.protocol.study import LOOSE
 from proxfl.errors import DONE, FAILED, INTERRUPTED, InputError
 from proxfl.options.kinds import BILLION, as_number
 from proxfl.storage.files import refuse_full
-from proxfl.train.folder import CHECKPOINT
+from proxfl.train.folder import CHECKPOINT, MODEL
 from proxfl.train.spec import Spec
 
 
@@ -61,13 +62,34 @@ def main(args: argparse.Namespace) -> int:
     home = Home(args.folder.resolve())
     asked = study.chosen(home, args.study)
     first = asked.name == asked.federation  # as init calls the study that it writes
-    out = home.results("" if first else asked.name) if args.out is None else args.out
-    refuse_full(out)
+    begun = begun_at(home, asked) if args.out is None else None
+    out = begun or args.out or home.results("" if first else asked.name)
+    if begun is None:
+        refuse_full(out)
     before = last_run(home)
-    if before and before["state"] != "finished":
+    if begun is not None:
+        print(printable(f"Study {asked.name} was begun; it goes on in {begun}."), file=sys.stderr)
+    elif before and before["state"] != "finished":
         unfinished = f"The run in {before['out']} was not finished; this is a new one."
         print(printable(f"{unfinished} To go on with that: {resumption(home)}"), file=sys.stderr)
     return carry_out(home, out.resolve(), args, before={"study": asked.name})
+
+
+def begun_at(home: Home, asked: Any) -> Path | None:
+    """Where the run of a masked study was interrupted: sites answer it once, so it goes on."""
+    from proxfl.deploy.protocol.study import read_study_at
+    from proxfl.deploy.server.deployed import STUDY
+
+    kept = sorted(path.parent for path in home.folder.glob(f"results*/{EXCHANGES}"))
+    mine = [out for out in kept if (out / STUDY).exists()]
+    mine = [out for out in mine if read_study_at(out / STUDY).id == asked.id]
+    done = [out for out in mine if (out / MODEL).exists()]
+    if done:
+        raise InputError(
+            f"study {asked.name} has its results in {done[0]}; under masks a study is asked once, "
+            "so write another: proxfl federate study."
+        )
+    return mine[0] if mine else None
 
 
 def last_run(home: Home) -> dict[str, Any]:
@@ -76,10 +98,6 @@ def last_run(home: Home) -> dict[str, Any]:
     if status and status["state"] not in ENDED:
         raise InputError(f"The run in {status['out']} is going on; stop it first, with Ctrl-C.")
     return status
-
-
-def resumption(home: Home) -> str:
-    return f"proxfl federate resume {shlex.quote(os.path.relpath(home.folder))}"
 
 
 def carry_out(

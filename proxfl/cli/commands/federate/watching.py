@@ -7,15 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from proxfl.console.words import lines, printable, size
-from proxfl.deploy.ops.home import Home, RunStatus, read_json
+from proxfl.cli.commands.federate.standing import ENDED, last_status, sentence
+from proxfl.console.words import lines, printable
+from proxfl.deploy.ops.home import Home
 from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED
 
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 10.0  # a log is not a terminal
 START_SECONDS = 120.0  # for Flower to start the server's program
-OF_A_ROUND = set("round optimality tolerance answered bytes_up bytes_down left away faults".split())
-ENDED = ("finished", "stopped", "killed")
 
 
 @contextlib.contextmanager
@@ -53,16 +52,6 @@ def until_stopped(start: Callable[[], Any], begun: str, meanwhile: Callable[[], 
     return code
 
 
-def last_status(home: Home) -> dict[str, Any]:
-    """How the last run stands, nothing if there was none; killed, if its process is gone."""
-    from proxfl.deploy.ops.services import runs
-
-    status = read_json(home.status, "", RunStatus) if home.status.exists() else {}
-    if status and status["state"] not in ENDED and not runs(status["pid"]):
-        status["state"] = "killed"
-    return status
-
-
 def follow(home: Home, run: str, meanwhile: Callable[[], None]) -> Mapping[str, Any]:
     """Wait for a run to end, and show how it goes; gives its last status."""
     from proxfl.deploy.ops.stopping import pause
@@ -84,23 +73,6 @@ def follow(home: Home, run: str, meanwhile: Callable[[], None]) -> Mapping[str, 
 def lost(home: Home, what: str) -> dict[str, Any]:
     reason = f"The server's program {what}; see {home.server / 'superlink.log'}."
     return {"state": "stopped", "reason": reason, "code": NOT_CONVERGED}
-
-
-def sentence(status: Mapping[str, Any]) -> str:
-    """How a run stands, for a person."""
-    sites = len(status["sites"])
-    if not OF_A_ROUND <= status.keys():
-        missing = sorted(set(status["sites"]) - set(status["present"]))
-        waits = f", waiting for {', '.join(missing)}" if missing else ""
-        return f"{sites - len(missing)} of {sites} sites are here{waits}"
-    known, goal = status["optimality"], f"(to {status['tolerance']:.0e})"
-    parts = [f"round {status['round']}", f"{status['answered']} of {sites} sites"]
-    parts += ["no certificate yet" if known is None else f"optimality {known:.1e} {goal}"]
-    parts += [f"{size(status['bytes_up'])} up, {size(status['bytes_down'])} down"]
-    parts += [] if status["left"] is None else [f"about {status['left']:.0f} s left"]
-    parts += [f"without {', '.join(status['away'])}"] if status["away"] else []
-    parts += [f"{status['faults']} faults"] if status["faults"] else []
-    return ", ".join(parts)
 
 
 class Line:

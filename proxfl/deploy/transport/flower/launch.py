@@ -190,9 +190,3 @@ def submit(folder: Path, app: Path, config: Mapping[str, Any]) -> str:
 
 def stop_run(folder: Path, run: str) -> None:
     flwr(folder, "stop", run, CONNECTION, seconds=STOP_SECONDS)
-
-
-def nodes(folder: Path) -> list[tuple[str, str]]:
-    """The sites the server knows, by Flower's account: number and status."""
-    known = flwr(folder, "supernode", "list", CONNECTION)["nodes"]
-    return [(node["node-id"], node["status"]) for node in known]

@@ -37,6 +37,8 @@ REPLACED = {
 UNDELIVERED = (
     "SELECT DISTINCT dst_node_id FROM message_ins WHERE delivered_at = '' AND created_at + ttl > ?"
 )
+# The keys of the nodes that are connected; `?` is now. A node that is let in without has one, too.
+ONLINE = "SELECT public_key FROM node WHERE status = 'online' AND online_until > ?"
 FIRST_PAUSE, LONGEST_PAUSE, GIVE_UP = 0.02, 0.2, 60.0
 
 

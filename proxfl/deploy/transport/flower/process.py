@@ -23,6 +23,8 @@ from proxfl.errors import DiskError
 log = logging.getLogger("proxfl.deploy")
 
 STARTING = "It is starting."
+# Flower warns of every try to reach the server; how the site stands with it is said here.
+CHATTY = {"jax": logging.WARNING, "httpx": logging.WARNING, "flwr": logging.ERROR}
 NOTHING: Mapping[str, str] = {}
 
 
@@ -83,11 +85,11 @@ def main() -> None:
     parser.add_argument("--key", type=Path, help="the site's private key")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    for chatty in ("jax", "httpx"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for name, level in CHATTY.items():
+        logging.getLogger(name).setLevel(level)
     about = (read_membership(given.federation), given.site, given.data, Office(given.folder))
     reception = Reception(*about)
-    serve(reception, given.server, given.authority, given.key, reception.news)
+    serve(reception, given.server, given.authority, given.key, reception.office.news)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ NODE = "node"  # the file with the number Flower gave this site
 
 CONNECTED = "It is connected to the server."
 NO_SERVER = "The server does not answer; it tries again."
-NOT_LET_IN = "It waits for the server to let it in; does the server have this site's public key?"
+NOT_LET_IN = "It waits for the people at the server to add its key, {key}."
 UNKNOWN_SERVER = "The server's certificate is not one that ca.pem vouches for; it tries again."
 OTHER_NAME = "The server's certificate is for other names than --server has; it tries again."
 ENDED = "The server's certificate has ended by the clock of this machine; the server must renew it."
@@ -112,20 +112,26 @@ def attend(
                 say(CONNECTED)
                 serve(connection, answer, stop, say)
         except ConnectionError as error:
-            say(why := reason(error.__context__))
-            if why == NOT_LET_IN:
+            say(why := reason(error.__context__, server))
+            if why == not_let_in(server):
                 end_past_life(server, folder)
         except (InputError, DiskError) as error:
             say(str(error))
         stop.wait(PAUSE)
 
 
-def reason(error: BaseException | None) -> str:
+def not_let_in(server: Server) -> str:
+    """It names the file that is to be added; in the clear there is none, and nobody is kept out."""
+    return NOT_LET_IN.format(key="" if server.key is None else server.key.with_suffix(".pub").name)
+
+
+def reason(error: BaseException | None, server: Server) -> str:
     """Why there is no connection, for the people at the site."""
     if isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500:
         ahead = seconds_ahead(error.response)
         way = "ahead of" if ahead > 0 else "behind"
-        return NOT_LET_IN if abs(ahead) < DRIFT else CLOCK.format(seconds=abs(ahead), way=way)
+        late = CLOCK.format(seconds=abs(ahead), way=way)
+        return not_let_in(server) if abs(ahead) < DRIFT else late
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__  # httpx wraps what the socket raised
     return NO_SERVER if error is None else CERTIFICATE.get(error.verify_code, UNKNOWN_SERVER)
