@@ -1,34 +1,89 @@
-"""Outcomes of the long tests, for people to read: `results/soak/NAME.json`."""
+"""Outcomes of the long tests, for people to read: `results/soak/NAME.json`.
+
+`PROXFL_SOAK=3/8` has a test go through the third of eight parts of its seeds, so that processes
+share them. Each writes a file of its own, and goes on from it if it is begun again;
+`python -m tests.outcomes` joins what they reached.
+"""
 
 import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from proxfl.storage.files import write_text
+from proxfl.storage.files import remove, write_text
 
 FOLDER = Path(__file__).parent.parent / "results" / "soak"
+PART = os.environ.get("PROXFL_SOAK", "1/1")
 
 
 def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str]]) -> None:
     """Go through many seeds, some at a time, and write how all so far have ended.
 
-    A run that is cut short leaves what it has done. What is counted as `longest ...` or
-    `largest ...` is not added up. A failure ends it, and nothing of that block is written.
+    A run that is cut short leaves what it has done. A failure ends it, and nothing of that block is
+    written.
     """
-    ends: Counter[str] = Counter()
-    for start in range(0, len(seeds), block):
-        part = seeds[start : start + block]
-        for end, number in run(part).items():
-            peak = end.startswith(("longest", "largest"))
-            ends[end] = max(ends[end], number) if peak else ends[end] + number
+    part, parts = map(int, PART.split("/"))
+    own = seeds[len(seeds) * (part - 1) // parts : len(seeds) * part // parts]
+    path = FOLDER / (f"{name}.json" if parts == 1 else f"{name}.{part}-of-{parts}.json")
+    told: dict[str, Any] = {"seeds reached": 0, "ends": {}}
+    if parts > 1 and path.exists():
+        told = json.loads(path.read_text())
+    for start in range(told["seeds reached"], len(own), block):
+        some = own[start : start + block]
         told = {
             "command": f"pytest -m soak {os.environ['PYTEST_CURRENT_TEST'].split('::')[0]}",
-            "seeds": [seeds[0], part[-1]],
+            "seeds": [[own[0], some[-1]]],
             "seeds asked for": len(seeds),
-            "ends": dict(sorted(ends.items())),
+            "seeds reached": start + len(some),
+            "ends": dict(sorted(together(told["ends"], run(some)).items())),
         }
+        write_text(path, json.dumps(told, indent=1) + "\n")
+        print(name, some[-1], file=sys.stderr)
+
+
+def together(one: Mapping[str, float], other: Mapping[str, float]) -> Counter[str]:
+    """What is counted as `longest ...` or `largest ...` is not added up."""
+    made = Counter(one)
+    for end, number in other.items():
+        peak = end.startswith(("longest", "largest"))
+        made[end] = max(made[end], number) if peak else made[end] + number
+    return made
+
+
+def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """One outcome of several; no seed is counted twice."""
+    ranges = sorted(ends for part in parts for ends in part["seeds"])
+    for before, after in zip(ranges, ranges[1:], strict=False):
+        if after[0] <= before[1]:
+            raise ValueError(f"Seeds {after} were counted in {before}.")
+    merged: list[list[int]] = []
+    for first, last in ranges:
+        if merged and first == merged[-1][1] + 1:
+            merged[-1][1] = last
+        else:
+            merged.append([first, last])
+    ends: Counter[str] = Counter()
+    for part in parts:
+        ends = together(ends, part["ends"])
+    reached = sum(part["seeds reached"] for part in parts)
+    kept = {"seeds": merged, "seeds reached": reached, "ends": dict(sorted(ends.items()))}
+    return parts[0] | kept
+
+
+def main() -> None:
+    """Join `NAME.PART.json`, and what was in `NAME.json` before."""
+    for name in sorted({path.name.split(".")[0] for path in FOLDER.glob("*.*.json")}):
+        paths = [*FOLDER.glob(f"{name}.json"), *FOLDER.glob(f"{name}.*.json")]
+        told = joined([json.loads(path.read_text()) for path in paths])
         write_text(FOLDER / f"{name}.json", json.dumps(told, indent=1) + "\n")
-        print(name, part[-1], file=sys.stderr)
+        for path in paths:
+            if path.name != f"{name}.json":
+                remove(path)
+        print(f"{name}: {told['seeds reached']} of {told['seeds asked for']}")
+
+
+if __name__ == "__main__":
+    main()

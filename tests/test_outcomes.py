@@ -1,0 +1,54 @@
+"""What parts of a long test have reached is joined without counting a seed twice."""
+
+from collections import Counter
+
+import pytest
+
+from tests import outcomes
+
+
+def reach(monkeypatch, part, seeds=range(100, 150), until=1000):
+    """A part of a test that is cut short when it comes to a seed."""
+
+    def run(some):
+        if until in some:
+            raise KeyboardInterrupt
+        return Counter({"even": sum(seed % 2 == 0 for seed in some), "largest": max(some)})
+
+    monkeypatch.setattr(outcomes, "PART", part)
+    outcomes.soak("some", seeds, 4, run)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(outcomes, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_parts_come_to_what_the_whole_does(folder, monkeypatch):
+    reach(monkeypatch, "1/1")
+    whole = (folder / "some.json").read_text()
+    (folder / "some.json").unlink()
+    for part in ("1/3", "3/3", "2/3"):
+        reach(monkeypatch, part)
+    outcomes.main()
+    assert [path.name for path in folder.iterdir()] == ["some.json"]
+    assert (folder / "some.json").read_text() == whole
+
+
+def test_a_part_that_was_cut_short_tells_what_it_reached_and_goes_on(folder, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        reach(monkeypatch, "2/5", until=115)
+    assert '"seeds reached": 4' in (folder / "some.2-of-5.json").read_text()
+    reach(monkeypatch, "2/5")
+    again = (folder / "some.2-of-5.json").read_text()
+    (folder / "some.2-of-5.json").unlink()
+    reach(monkeypatch, "2/5")
+    assert (folder / "some.2-of-5.json").read_text() == again
+
+
+def test_seeds_that_were_counted_are_not_counted_again(folder, monkeypatch):
+    reach(monkeypatch, "1/1", range(100, 120))
+    reach(monkeypatch, "1/2")
+    with pytest.raises(ValueError, match="were counted"):
+        outcomes.main()
