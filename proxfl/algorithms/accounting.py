@@ -1,17 +1,42 @@
-"""What noise buys: differential privacy, by the accountants of Google's `dp-accounting`.
+"""What noise buys: differential privacy.
 
-Two federations are neighbours when they differ in all the data of one client. Replacing a client
-moves the sum of clipped messages by up to 2 clip, so a noise multiplier s, which is relative to
-clip, is that of a Gaussian mechanism with s / 2. (Reports that let a client be absent instead count
-one clip: their epsilon for s is the one here for 2 s.)
+Two federations are neighbours when they differ in all the data of one client or, where the
+gradients of rows are clipped, in what one row holds. Replacing it moves the sum of what is clipped
+by up to 2 clip, so a noise multiplier s, which is relative to clip, is that of a Gaussian mechanism
+with s / 2. (Reports that let a client be absent instead count one clip: their epsilon for s is the
+one here for 2 s.)
 
-Everyone present: rounds of Gaussian noise are together one Gaussian mechanism, whose epsilon is
-known exactly (Balle and Wang 2018). Cohorts drawn uniformly without replacement, as `simulate`
-does: Renyi accounting (Wang, Balle, Kasiviswanathan 2019, Theorem 27), or the number for everyone
-where that is smaller, since sampling never hurts.
+Everyone present: Gaussian noise of several answers is together that of one, whose epsilon is known
+exactly (Balle and Wang 2018). What adds up is the square of how far neighbours are apart, in
+deviations: the `cost` of an answer. Cohorts drawn uniformly without replacement, as `simulate`
+does: Renyi accounting (Wang, Balle, Kasiviswanathan 2019, Theorem 27) by Google's `dp-accounting`,
+or the number for everyone where that is smaller, since sampling never hurts.
 """
 
 import math
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+
+def cost(noise_multiplier: float) -> float:
+    """What one answer spends; costs of several add up."""
+    return (2 / noise_multiplier) ** 2
+
+
+def composed(spent: float, delta: float) -> float:
+    """The epsilon of answers whose costs come to this."""
+    apart = math.sqrt(spent)
+    if apart == 0 or gaussian_delta(apart, 0.0) <= delta:
+        return 0.0
+    most = apart * (apart / 2 + math.sqrt(2 * math.log(1 / delta)))
+    return brentq(lambda e: gaussian_delta(apart, e) - delta, 0.0, most, xtol=1e-15, rtol=1e-12)
+
+
+def gaussian_delta(apart: float, epsilon: float) -> float:
+    """Theorem 8 of Balle and Wang, for neighbours so many deviations apart."""
+    tail = math.exp(epsilon + log_ndtr(-apart / 2 - epsilon / apart))
+    return float(ndtr(apart / 2 - epsilon / apart)) - tail
 
 
 def epsilon(
@@ -24,12 +49,10 @@ def epsilon(
     check(rounds, delta, sampling)
     if noise_multiplier <= 0:
         return math.inf
-    accounting = library()
-    relative = noise_multiplier / 2
-    everyone = float(accounting.get_epsilon_gaussian(relative / math.sqrt(rounds), delta))
+    everyone = composed(rounds * cost(noise_multiplier), delta)
     if sampling is None:
         return everyone
-    cohort, clients = sampling
+    accounting, relative, (cohort, clients) = library(), noise_multiplier / 2, sampling
     replaced = accounting.NeighboringRelation.REPLACE_ONE
     accountant = accounting.rdp.RdpAccountant(neighboring_relation=replaced)
     gaussian = accounting.GaussianDpEvent(relative)
@@ -50,7 +73,9 @@ def noise_for(
         raise ValueError(f"epsilon must be positive, got {target}.")
     check(rounds, delta, sampling)
     spends = lambda noise: epsilon(noise, rounds, delta, sampling)
-    enough = 2 * math.sqrt(rounds) * library().get_sigma_gaussian(target, delta) * (1 + precision)
+    enough = 1.0
+    while spends(enough) > target:
+        enough *= 2
     while spends(enough / 2) <= target:
         enough /= 2
     too_little = enough / 2

@@ -53,6 +53,10 @@ class SparseMatrix:
     def __matmul__(self, x: Any) -> Any:
         return product(self, x, False)
 
+    def __pow__(self, power: int) -> "SparseMatrix":
+        """Each number to a power; what is zero stays out."""
+        return replace(self, values=self.values**power, host=None)
+
     def take(
         self, columns: Int[Array, " some"], axis: int, mode: str, fill_value: float
     ) -> Float[Array, "rows some"]:

@@ -62,6 +62,8 @@ def lead(saved: Saved) -> str:
 def there(heading: str, saved: Saved) -> bool:
     if heading == SURVIVAL:
         return "survival" in saved.model
+    if heading in (PRIVATE, CONVERGED):
+        return ("privacy" in saved.model) == (heading == PRIVATE)
     return heading != DEPLOYED or "deployment" in saved.manifest
 
 
@@ -84,6 +86,8 @@ def allowed_to_fail(where: Path) -> Iterator[None]:
 
 def verdict(certificate: Mapping[str, Any]) -> str:
     rounds, tolerance = count(certificate["rounds"], "round"), certificate["tolerance"]
+    if certificate["objective"] is None:
+        return f"Ended after {rounds}, as many as were asked for. {certificate['obstacle']}"
     found = f"optimality {certificate['optimality']:.2g}"
     if certificate.get("obstacle"):
         return f"Not converged after {rounds}, with {found}. {certificate['obstacle']}"
@@ -161,10 +165,29 @@ def caption(rows: int) -> str:
     return shown if rows <= MOST_ROWS else f"{shown} {rows - MOST_ROWS} more are in model.json."
 
 
+def privacy(made: Page, saved: Saved) -> None:
+    """Whom the noise protects, against whom, and provided what."""
+    held = saved.model["privacy"]
+    noise = f"{held['noise']:.6g} times the clip, in the sum over all rows of every round"
+    made.facts(
+        {
+            "epsilon": f"{held['epsilon']:.6g}, of {count(held['rounds'], 'round')} together",
+            "delta": f"{held['delta']:.3g}",
+            "protected": held["protects"],
+            "against": held["against"],
+            "provided that": held["provided"],
+            "clip": f"{held['clip']:g}: the gradient of a row is shortened to that",
+            "noise": f"{noise}: discrete Gaussian, in steps of 2^-40",
+        }
+    )
+
+
 def certificate(made: Page, saved: Saved) -> None:
     held = saved.model["certificate"]
     gap = held["duality_gap"]
     made.text(verdict(held))
+    if held["objective"] is None:
+        return
     made.facts(
         {
             "objective": f"{held['objective']:.12g}",
@@ -197,8 +220,9 @@ def communication(made: Page, saved: Saved) -> None:
     manifest, sites = saved.manifest, len(sites_of(saved))
     each = (saved.series("bytes_up") + saved.series("bytes_down")) / sites
     unit, scale = unit_of(float(each[-1]))
-    figure = optimality_figure(saved, each / scale, f"{unit} per site, up and down")
-    made.figure(figure, "What optimality cost in communication.")
+    if "privacy" not in saved.model:
+        figure = optimality_figure(saved, each / scale, f"{unit} per site, up and down")
+        made.figure(figure, "What optimality cost in communication.")
     ledger = {kind: t for kind, t in manifest["ledger"].items() if t["exchanges"]}
     rows = [[LEDGER[k], t["exchanges"], size(t["up"]), size(t["down"])] for k, t in ledger.items()]
     exchanges = sum(t["exchanges"] for t in ledger.values())
@@ -223,7 +247,8 @@ LEDGER = {
 def site_table(made: Page, saved: Saved) -> None:
     sites = saved.manifest["sites"]
     counts = [key for key in ("dropped", "filled") if any(site.get(key) for site in sites)]
-    keys = ["name", "rows", *counts, "weight", "loss"]
+    losses = ["loss"] if all(site["loss"] is not None for site in sites) else []
+    keys = ["name", "rows", *counts, "weight", *losses]
     outcomes = list(dict.fromkeys(key for site in sites for key in site.get("outcome", ())))
     several = isinstance(saved.spec.target, tuple)
     of_target = [key if several else f"{saved.model['target']}: {key}" for key in outcomes]
@@ -231,7 +256,7 @@ def site_table(made: Page, saved: Saved) -> None:
     made.table(
         [{"name": "site", "filled": "values filled in"}.get(key, key) for key in keys] + of_target,
         [[site[key] for key in keys] + rest(site) for site in sites],
-        "The loss is the mean over a site's rows, without the penalty.",
+        "The loss is the mean over a site's rows, without the penalty." if losses else "",
     )
 
 
@@ -289,7 +314,8 @@ def again(made: Page, saved: Saved) -> None:
     made.facts(manifest["versions"] | run)
     rows = [[site, name] for site, name in manifest["fingerprints"].items()]
     same = "The same data, options and versions give the same model, bit for bit."
-    made.table(["site", "SHA-256 of its data"], rows, same)
+    if rows:
+        made.table(["site", "SHA-256 of its data"], rows, same)
 
 
 def deployment(made: Page, saved: Saved) -> None:
@@ -340,14 +366,16 @@ def faults(made: Page, found: list[dict[str, Any]]) -> None:
 
 DEPLOYED = "Deployment"  # there for real sites only
 SURVIVAL = "Survival"  # there for models of it
+PRIVATE, CONVERGED = "Privacy", "Convergence"  # one of them: noise leaves nothing to follow
 INFERRED = "Standard errors"  # there if they were asked for
 SECTIONS = {
     "What was asked": asked,
+    PRIVATE: privacy,
     "What was found": found,
     INFERRED: inference,
     SURVIVAL: survival,
     "Certificate": certificate,
-    "Convergence": convergence,
+    CONVERGED: convergence,
     "Communication": communication,
     "Sites": site_table,
     DEPLOYED: deployment,

@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 
 from proxfl.core import Regulariser
 from proxfl.errors import InputError
-from proxfl.losses import Coefficients, Linear
+from proxfl.losses import Clipped, Coefficients, Linear, Loss
 from proxfl.losses.targets import Label, refuse
 from proxfl.points import Point, Tree
 from proxfl.problem import Problem, Shard, client_weights, stack
@@ -269,7 +269,10 @@ def problem_of(spec: Spec, agreement: Agreement) -> Problem:
         x0 = Tree(Coefficients(x0, jnp.zeros(shape[1:])))
     if any(option.is_constraint for option in chosen(spec)):  # which may leave 0 out
         x0 = allowed(g, x0)
-    return Problem(g=g, x0=x0, loss=loss_of(spec), batch=spec.batch)
+    loss: Loss = loss_of(spec)
+    if spec.dp_clip is not None:
+        loss = Clipped(loss, spec.dp_clip)
+    return Problem(g=g, x0=x0, loss=loss, batch=spec.batch)
 
 
 @jax.jit

@@ -10,15 +10,30 @@ class Formatted(TypedDict):
 
 
 class Certificate(TypedDict):
-    objective: float
-    distance: float
-    optimality: float
+    """Null is what nobody computed, since it would carry no noise."""
+
+    objective: float | None
+    distance: float | None
+    optimality: float | None
     tolerance: float
     converged: bool
     duality_gap: float | None
     relative_gap: float | None
     obstacle: NotRequired[str | None]
     rounds: int
+
+
+class Privacy(TypedDict):
+    """What noise protects: whom, against whom, provided what."""
+
+    epsilon: float
+    delta: float
+    rounds: int
+    clip: float
+    noise: float
+    protects: str
+    against: str
+    provided: str
 
 
 class Nonzero(TypedDict):
@@ -63,6 +78,7 @@ class ModelFile(Formatted):
     objective: str
     survival: NotRequired[Survival]
     certificate: Certificate
+    privacy: NotRequired[Privacy]
     inference: NotRequired[dict[str, Any] | None]
     versions: dict[str, str]
 
@@ -100,7 +116,7 @@ class SiteEntry(TypedDict):
     rows: int
     dropped: int
     weight: float
-    loss: float
+    loss: float | None
     outcome: NotRequired[dict[str, float]]
 
 

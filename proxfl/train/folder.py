@@ -37,6 +37,7 @@ from proxfl.train.inference import LEVEL, Inference
 from proxfl.train.local import total
 from proxfl.train.method import method_for
 from proxfl.train.model import Model
+from proxfl.train.privacy import promise
 from proxfl.train.saved import Saved
 from proxfl.train.spec import Spec, describe, fills, loss_of, outcome_of, sections
 from proxfl.train.terms import schema_of
@@ -104,7 +105,7 @@ def write(folder: Path, fit: Fit, command: str) -> Saved:
     files[MANIFEST] = documents.sealed(saved.manifest)
     for name, data in files.items():
         write_bytes(folder / name, data)
-    if fit.solution.converged:
+    if fit.solution.converged or "privacy" in model:
         remove(folder / CHECKPOINT)
     for left in litter(folder):
         remove(left)
@@ -127,10 +128,11 @@ def model_of(fit: Fit) -> dict[str, Any]:
         "penalty": {key: value for key, value in spec.changed().items() if key in penalties},
         "objective": describe(spec),
         **told_survival(fit),
+        **told_privacy(fit),
         "certificate": {
-            "objective": solution.objective,
-            "distance": solution.distance,
-            "optimality": solution.optimality,
+            "objective": known(solution.objective),
+            "distance": known(solution.distance),
+            "optimality": known(solution.optimality),
             "tolerance": spec.tol,
             "converged": solution.converged,
             "obstacle": solution.obstacle,
@@ -141,6 +143,16 @@ def model_of(fit: Fit) -> dict[str, Any]:
         "inference": inference_told(fit.inference),
         "versions": versions(),
     }
+
+
+def known(number: float) -> float | None:
+    """A number, or null where nobody computed it."""
+    return None if np.isnan(number) else number
+
+
+def told_privacy(fit: Fit) -> dict[str, Any]:
+    promised = promise(fit.spec, fit.deployment)
+    return {} if promised is None else {"privacy": promised}
 
 
 def told_survival(fit: Fit) -> dict[str, Any]:
@@ -183,7 +195,7 @@ def manifest_of(fit: Fit, command: str) -> dict[str, Any]:
                 "rows": rows,
                 "dropped": fit.dropped[site],
                 "weight": weight,
-                "loss": fit.solution.site_losses[site],
+                "loss": known(fit.solution.site_losses[site]),
                 **fit.tallies.get(site, {}),
             }
             for site, rows, weight in columns

@@ -15,6 +15,7 @@ from proxfl.errors import InputError
 from proxfl.train.agreement import Agreement
 from proxfl.train.drivers import working_set
 from proxfl.train.penalties import chosen
+from proxfl.train.privacy import ALGORITHM, REASON
 from proxfl.train.spec import Spec, loss_of
 
 # About the middle of results/bench/exchanges and, for sparse models of many coefficients, of wide.
@@ -51,6 +52,8 @@ def method_for(spec: Spec, agreement: Agreement, along_path: bool = False) -> Me
 
     It may be another one for the models along a path.
     """
+    if spec.dp_clip is not None:
+        return Method(ALGORITHM, REASON)
     if spec.algorithm != "auto":
         return Method(spec.algorithm, "It was asked for.")
     why_not = unfit(spec, agreement, along_path)

@@ -38,7 +38,7 @@ from proxfl.options.kinds import (
 )
 from proxfl.options.option import by_key, known
 from proxfl.tables import Schema, Wanted
-from proxfl.train import penalties
+from proxfl.train import penalties, privacy
 
 
 def a_schema(value: Any) -> Any:
@@ -169,6 +169,7 @@ def sections() -> dict[str, list[Option]]:
         ],
         "penalties": [o for penalty in penalties.REGISTRY.values() for o in penalty.options],
         "method": [*METHOD],
+        "privacy noise": [*privacy.OPTIONS],
     }
 
 
@@ -208,11 +209,12 @@ class Spec(Options):
         if option.key == "intercept" and "loss" in given:
             own = given.get("site_intercepts", False)
             return losses.named(given["loss"]).takes_intercept and not own
-        return option.default
+        return privacy.usual(option, given)
 
     def check(self) -> None:
         check_target(self)
         check_rows(self)
+        privacy.check(self, loss_of(self), declared(self), fills(self))
         schema_of(self)
         twice = [name for name, times in Counter(self.features).items() if times > 1]
         predicted = [name for name in columns_of(self) if name in self.features]
@@ -364,6 +366,10 @@ def describe(spec: Spec) -> str:
         lines.append("intercept   neither penalised nor constrained")
     if spec.site_intercepts:
         lines.append("intercepts  one for each site, the best for its rows; they stay there")
+    if spec.dp_clip is not None:
+        lines.append(
+            f"rows        no gradient of one is longer than {spec.dp_clip:g}; noise on the sum"
+        )
     if spec.row_weights is not None:
         lines.append(f"rows        count by {spec.row_weights}, in all means and sums over rows")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from proxfl.console.log import logger
 from proxfl.console.words import called
 from proxfl.errors import InputError
 from proxfl.precision import precision
-from proxfl.problem import Problem
+from proxfl.problem import Problem, Shard
 from proxfl.tables import Table, read_frames, read_sites
 from proxfl.tables.formats import is_sparse, quoted
 from proxfl.tables.propose import seem_identifiers
@@ -30,6 +30,7 @@ from proxfl.train.drivers import fixed
 from proxfl.train.drivers.adaptive import Solver
 from proxfl.train.drivers.driver import Driver, Record, Settings, Solution, shortfall, solve
 from proxfl.train.drivers.newton import Newton
+from proxfl.train.drivers.noisy import NoisyRounds
 from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.duality import duality_gap
 from proxfl.train.federation import Federation
@@ -37,6 +38,8 @@ from proxfl.train.inference import Inference, infer, refuse_inference
 from proxfl.train.local import LocalFederation, Traffic, total
 from proxfl.train.method import method_for, on_sets, refuse_newton
 from proxfl.train.model import Model
+from proxfl.train.noisy import NoisyFederation
+from proxfl.train.privacy import noise_of
 from proxfl.train.regulariser import on_coefficients
 from proxfl.train.resume import Progress, restore, store
 from proxfl.train.spec import Spec, columns_of, loss_of, outcome_of, wanted_of
@@ -145,7 +148,7 @@ def run(
     with precision(np.float64):
         problem = problem_of(spec, agreement)
         shards = shards_for(spec, job.tables, agreement, np.array(agreement.weights))
-        federation = LocalFederation(problem, shards, agreement.sites, spec.seed, spec.cohort)
+        federation = federation_of(spec, problem, shards, agreement.sites)
         federation.enter("agreement", *job.agreement_bytes)
         before = Progress()
 
@@ -155,19 +158,38 @@ def run(
             return solution
 
         found = solved(spec, federation, problem, agreement, driven)
-    if not found.solution.converged:
+    if not found.solution.converged and noise_of(spec) is None:
         warnings.warn(ConvergenceWarning(not_converged(spec, found.solution)), stacklevel=3)
     return Fit(
         **found._asdict(),
         spec=spec,
         agreement=agreement,
-        fingerprints=job.fingerprints,
+        fingerprints=told_of(spec, job.fingerprints),
         dropped={table.name: table.dropped for table in job.tables},
         traffic=list(before.traffic),
         ledger=dict(federation.ledger),
         seconds=before.seconds + time.monotonic() - begun,
-        tallies={table.name: tally(table, spec) for table in job.tables},
+        tallies=told_of(spec, {table.name: tally(table, spec) for table in job.tables}),
     )
+
+
+def federation_of(
+    spec: Spec, problem: Problem, shards: Shard, sites: Sequence[str]
+) -> LocalFederation:
+    """The sites of a run, in this process."""
+    if (noise := noise_of(spec)) is None:
+        return LocalFederation(problem, shards, sites, spec.seed, spec.cohort)
+    if spec.dp_honest is not None:
+        raise InputError(
+            "key 'dp_honest' is for real sites, each of which adds noise of its own; here it is "
+            "added once, so leave it out."
+        )
+    return NoisyFederation(noise, problem, shards, sites, spec.seed)
+
+
+def told_of(spec: Spec, by_site: Mapping[str, Any]) -> dict[str, Any]:
+    """What a result tells of the sites' rows beside the model: nothing, with privacy noise."""
+    return dict(by_site) if noise_of(spec) is None else {}
 
 
 class Found(NamedTuple):
@@ -224,6 +246,8 @@ def driver_of(spec: Spec, federation: Federation, problem: Problem, agreement: A
     if spec.inference:
         refuse_inference(spec, agreement)
     g = on_coefficients(spec, agreement.features, len(agreement.targets))
+    if noise_of(spec) is not None:
+        return NoisyRounds(federation, problem, np.array(agreement.weights), settings_of(spec))
     unit = np.array(agreement.unit)
     gap = lambda driver, x, objective: duality_gap(driver, g, x, objective, unit)
     common = (federation, problem, np.array(agreement.weights), settings_of(spec), gap)

@@ -34,6 +34,24 @@ def test_and_that_of_the_accountant_which_composes_privacy_loss_distributions():
     assert privacy.epsilon(30.0, 50, 1e-5) == pytest.approx(expected, rel=1e-4)
 
 
+def test_answers_of_any_noise_add_up_as_that_accountant_composes_them():
+    accountant, noises = dp_accounting.pld.PLDAccountant(), [30.0, 30.0, 12.0, 55.0]
+    for noise in noises:
+        accountant.compose(dp_accounting.GaussianDpEvent(noise / 2))
+    found = privacy.composed(sum(map(privacy.cost, noises)), 1e-6)
+    assert found == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-4)
+    assert privacy.composed(0.0, 1e-6) == 0
+
+
+@pytest.mark.parametrize(
+    "target, rounds, delta", [(0.1, 1, 1e-9), (2.0, 100, 1e-6), (40.0, 7, 0.01)]
+)
+def test_the_noise_for_an_epsilon_is_the_one_of_dp_accounting(target, rounds, delta):
+    expected = 2 * np.sqrt(rounds) * dp_accounting.get_sigma_gaussian(target, delta)
+    found = privacy.noise_for(target, delta, rounds)
+    assert expected * (1 - 1e-9) <= found <= expected * 1.002
+
+
 def renyi_by_hand(noise, rounds, delta, q):
     """Wang, Balle and Kasiviswanathan (2019), Theorem 9, for integer orders, then to (e, d)."""
     base = lambda order: order / (2 * (noise / 2) ** 2)

@@ -10,7 +10,12 @@ from proxfl.cli.main import module
 
 HERE = Path(__file__).parent
 SOURCES = [path for path in HERE.glob("*.py") if path.name != "test_options.py"]
-ELSEWHERE = ("console/test_sinks.py", "train/test_survival.py", "train/test_rows.py")
+ELSEWHERE = (
+    "console/test_sinks.py",
+    "train/test_survival.py",
+    "train/test_rows.py",
+    "train/test_privacy.py",
+)
 SOURCES += [HERE.parent / name for name in ELSEWHERE]
 
 

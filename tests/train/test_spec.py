@@ -73,15 +73,23 @@ def toml(folder, content):
     return path
 
 
+NOISED = Spec(
+    **BASE | {"loss": "squared"}, eta=0.1, dp_clip=1.0, dp_noise=9.0, dp_delta=1e-6, dp_honest=2
+)
+BUDGETED = NOISED.replace(dp_noise=None, dp_epsilon=1.0)
+
+
 def test_the_full_examples_leave_no_option_at_its_default():
     plain = Spec(**BASE)
     for key in Spec.table():
         if key != "target":
-            given = [getattr(full, key) for full in (FULL, SURVIVAL, RATES)]
+            given = [getattr(full, key) for full in (FULL, SURVIVAL, RATES, NOISED, BUDGETED)]
             assert any(value != getattr(plain, key) for value in given), key
 
 
-@pytest.mark.parametrize("spec", [Spec(**BASE), FULL, SURVIVAL, RATES], ids=lambda spec: spec.loss)
+@pytest.mark.parametrize(
+    "spec", [Spec(**BASE), FULL, SURVIVAL, RATES, NOISED], ids=lambda spec: spec.loss
+)
 def test_a_spec_survives_json(spec):
     written = json.dumps(spec.to_dict(), allow_nan=False)
     assert Spec.from_dict(json.loads(written)) == spec

@@ -77,6 +77,11 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
             "another with --sweep."
         )
     spec = options.spec_of(args, given | {key: 1.0}, others=Choice.table())
+    if spec.dp_clip is not None:
+        raise InputError(
+            "a path asks many questions of the same rows, of which none carries noise; leave the "
+            "dp options out, or use 'proxfl train' at a weight."
+        )
     if applies(spec):
         raise InputError(
             "a path is made with newton or decoupled, all sites and all rows; choose among these "

@@ -73,7 +73,7 @@ def conclude(folder: Path, json: bool, resumption: str) -> int:
         print(f"Results: {printable(folder)}", file=sys.stderr)
     else:
         summary(told, folder)
-    if told.model["certificate"]["converged"]:
+    if told.model["certificate"]["converged"] or "privacy" in told.model:
         return DONE
     if told.model["certificate"].get("obstacle"):
         return NOT_CONVERGED  # and more rounds would not change that, as was said
@@ -105,6 +105,11 @@ def resumed(args: argparse.Namespace) -> Errand:
             "and --tol may."
         )
     spec, manifest = results.read_spec(folder)
+    if given and spec.dp_clip is not None:
+        raise InputError(
+            f"the noise of the run in {folder} is for {spec.rounds} rounds, so "
+            f"{options.flag(next(iter(given)))} cannot be given anew; start a new run with it."
+        )
     if is_finished(folder, manifest, given):
         return Errand(spec, folder, manifest["command"], finished=True)
     if manifest["versions"] != results.versions():
@@ -117,7 +122,8 @@ def is_finished(folder: Path, manifest: Mapping[str, Any], given: Mapping[str, A
     """Whether a run has converged: it then has no state to go on from, and says so."""
     if not manifest["finished"] or (folder / results.CHECKPOINT).exists():
         return False
-    if not results.read(folder).model["certificate"]["converged"]:
+    model = results.read(folder).model
+    if not (model["certificate"]["converged"] or "privacy" in model):
         raise InputError(f"{folder / results.CHECKPOINT}: there is no such file; train anew.")
     if given:
         raise InputError(

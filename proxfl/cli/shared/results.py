@@ -10,6 +10,7 @@ from proxfl.console.table import show
 from proxfl.console.words import printable, size
 from proxfl.report.training import remarks, verdict
 from proxfl.train.folder import REPORT
+from proxfl.train.privacy import in_words
 from proxfl.train.saved import Saved
 from proxfl.train.terms import table_of
 
@@ -23,6 +24,8 @@ def as_json(saved: Saved) -> str:
     told |= {"nonzeros": len(model["nonzeros"])}
     told |= {key: manifest[key] for key in ("exchanges", "bytes_up", "bytes_down")}
     told |= {"algorithm": manifest["method"]["name"]}
+    if "privacy" in model:
+        told |= {"privacy": model["privacy"]}
     if model.get("inference") is not None:
         told |= {"inference": model["inference"]["coefficients"]}
     told |= {"coef": by_name(model), "intercept": by_output(model)}
@@ -70,7 +73,10 @@ def show_model(model: Any) -> None:
     print("Intercept:", json.dumps(by_output(model)))
     for sentence in remarks(model):
         print(sentence)
-    print(f"Objective: {certificate['objective']:.12g}")
+    if "privacy" in model:
+        print(in_words(model["privacy"]))
+    if certificate["objective"] is not None:
+        print(f"Objective: {certificate['objective']:.12g}")
     gap = certificate["duality_gap"]
     if gap is not None:
         print(f"Duality gap: {gap:.3g}, so no model has an objective lower by more than this.")
