@@ -42,7 +42,7 @@ bench: $(BENCH)
 
 # Where JAX sees a GPU, in an environment that has JAX and PyTorch for it.
 bench-gpu:
-	$(PYTHON) -m benchmarks.run cnn torch_loss sweeps million
+	$(PYTHON) -m benchmarks.run cnn cnn_variants torch_loss sweeps million
 
 docs: $(DOCS)
 	$(BIN)/mkdocs build --strict

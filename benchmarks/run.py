@@ -32,7 +32,7 @@ ALL = (
     "leads",
     "startup",
 )
-ON_GPU = ("cnn", "torch_loss", "sweeps", "million")
+ON_GPU = ("cnn", "cnn_variants", "torch_loss", "sweeps", "million")
 OUT = Path("results/bench")
 
 

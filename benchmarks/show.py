@@ -31,6 +31,9 @@ def lines(found: dict[str, Any]) -> list[str]:
             continue
         told += [f"| {key} | median | quartiles | times ours |", "|---|---:|---:|---:|"]
         for name, row in found[key].items():
+            if "failed" in row:
+                told.append(f"| {name} | {row['failed']} | | |")
+                continue
             low, high = map(duration, row["quartiles"])
             told.append(
                 f"| {name} | {duration(row['seconds'])} | {low} to {high} "
@@ -44,7 +47,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     for rows in tables.values():
         names = list(rows[0])
         told += ["", "| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
-        told += ["| " + " | ".join(map(plain, row.values())) + " |" for row in rows]
+        cells = [[plain(row.get(name, "")) for name in names] for row in rows]
+        told += ["| " + " | ".join(row) + " |" for row in cells]
     return [*told, ""]
 
 
@@ -67,9 +71,11 @@ def curve(points: list[dict[str, float]]) -> Any:
 def peers(everything: dict[str, dict[str, Any]]) -> Any:
     """How many times longer than ours each peer took, over all comparisons."""
     rows = [
-        (f"{stem}: {peer}", row["times_ours"])
+        (f"{stem}{size}: {peer}", row["times_ours"])
         for stem, found in everything.items()
-        for peer, row in list(found.get("times", {}).items())[1:]  # the first is ours
+        for key, size in (("times", ""), ("a thousand clients", ", 1,000 clients"))
+        for peer, row in list(found.get(key, {}).items())[1:]  # the first is ours
+        if "times_ours" in row
     ]
     figure, (ax,) = plots.panels(1, width=8.0, height=0.6 + 0.28 * len(rows))
     names, values = zip(*reversed(rows), strict=True)

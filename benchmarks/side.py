@@ -2,8 +2,10 @@
 
 import os
 import platform
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,22 @@ def seconds(call: Callable[[], object], clock: Clock = time.perf_counter) -> flo
     begun = clock()
     call()
     return clock() - begun
+
+
+@contextmanager
+def within(limit: int) -> Iterator[None]:
+    """Raises `TimeoutError` in the main thread after so many seconds."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"it took longer than {limit} seconds.")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(limit)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def interleaved(

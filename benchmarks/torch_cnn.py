@@ -1,5 +1,5 @@
 """Algorithm 1 on the paper's network in PyTorch, by hand: a loop over clients, `vmap` over them,
-or that `vmap` in a CUDA graph.
+and that `vmap` in a CUDA graph, as it is or compiled.
 
 Images come as floats, channels last; parameters are lists of tensors in the order of `flat`.
 """
@@ -81,7 +81,10 @@ class Together(Loop):
         super().__init__(*args)
         self.images, self.labels = torch.stack(self.images), torch.stack(self.labels)
         self.c = [torch.stack(parts) for parts in zip(*self.c, strict=True)]
-        self.grad = torch.func.vmap(torch.func.grad(loss), in_dims=(0, 0, 0))
+        self.grad = self.gradients()
+
+    def gradients(self):
+        return torch.func.vmap(torch.func.grad(loss), in_dims=(0, 0, 0))
 
     def round(self):
         n, p = len(self.labels), self.prox(self.x, self.long)
@@ -123,6 +126,13 @@ class Captured(Together):
 
     def round(self):
         self.graph.replay()
+
+
+class Compiled(Captured):
+    """The same once more, with the gradients' kernels fused by PyTorch's compiler."""
+
+    def gradients(self):
+        return torch.compile(super().gradients(), dynamic=False)
 
 
 def prepared(images: np.ndarray, labels: np.ndarray, device: str) -> tuple[list, list]:
