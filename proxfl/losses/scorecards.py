@@ -45,6 +45,10 @@ class Scorecard(abc.ABC):
     def scores(self, sums: Sums) -> dict[str, float]:
         """NaN where the rows do not tell, such as ranks of a single class."""
 
+    def needed(self, sums: Sums) -> dict[str, Any]:
+        """Which of the numbers the scores of any draw of these rows take; all of names left out."""
+        return {}
+
     def rank_sums(self, rows: Rows) -> dict[str, Any]:
         """As much of `sums` as `ranks` takes."""
         return self.sums(rows, 0.5)
@@ -110,6 +114,9 @@ class OfTwoClasses(Scorecard):
             "calibration_intercept": intercept,
         }
 
+    def needed(self, sums):
+        return needed_of_cells(sums)
+
     def ranks(self, sums):
         return {"auc": auc(sums)[0]}
 
@@ -140,6 +147,9 @@ class OfClasses(Scorecard):
         logs = logsumexp(rows.z, axis=1) - np.take_along_axis(rows.z, rows.y[:, None], 1)[:, 0]
         means = {"log_loss": w @ logs, "brier": w @ ((p - is_class) ** 2).sum(axis=1)}
         return means | {"confusion": confusion} | stacked
+
+    def needed(self, sums):
+        return needed_of_cells(sums)
 
     def areas(self, sums: Sums) -> np.ndarray:
         """The mean area and resolution, over the classes of which there are rows."""
@@ -180,6 +190,12 @@ def binned(z: np.ndarray, p: np.ndarray, positive: np.ndarray, w: np.ndarray) ->
     held = np.clip(z, -END, END)
     parts = (w * positive, w * ~positive, w * held, w * p)
     return {name: add(values) for name, values in zip(BINNED, parts, strict=True)}
+
+
+def needed_of_cells(sums: Sums) -> dict[str, Any]:
+    """Of cells without rows none, and none of what only curves are of."""
+    some = sums["positives"] + sums["negatives"] > 0
+    return dict.fromkeys(BINNED, some) | {"predicted": np.zeros_like(some)}
 
 
 def cell_of(z: np.ndarray) -> np.ndarray:

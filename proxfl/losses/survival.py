@@ -59,6 +59,9 @@ class OfSurvival(Scorecard):
         cells = [np.bincount(cell_of(z), held, CELLS) for held in (rows.weight, expected, seen)]
         return told | {"cells": np.array(cells)}
 
+    def needed(self, sums):
+        return {"cells": np.zeros(np.shape(sums["cells"]), bool)}
+
     def rank_sums(self, rows) -> dict[str, Any]:
         return dict(zip(PAIRS, counted_pairs(*padded(rows.z, rows.y, rows.weight)), strict=True))
 

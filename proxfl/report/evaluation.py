@@ -126,11 +126,11 @@ def cell(judged: Judged, name: str) -> str:
 def page(found: Evaluation, drawn: dict[str, Figure], about: dict[str, Any]) -> Page:
     rows = count(int(found.overall.scores["rows"]), "row")
     title = f"{called(about['target'])}: how good a {about['loss']} model is"
-    made = Page(title, f"On {rows} of {count(len(found.sites), 'site')}.")
+    made = Page(title, f"On {rows} of {count(found.number, 'site')}.")
     made.section("Scores")
     few = found.sites if len(found.sites) <= MOST_COLUMNS else {}
     made.table(["score", "overall", *few], score_rows(found, few), notes(about))
-    if not few:
+    if len(found.sites) > MOST_COLUMNS:
         heads = ["site", *(name.replace("_", " ") for name in found.overall.scores)]
         known = lambda value: value if np.isfinite(value) else "not known"
         each = [[site, *map(known, one.scores.values())] for site, one in found.sites.items()]
@@ -151,10 +151,14 @@ def page(found: Evaluation, drawn: dict[str, Figure], about: dict[str, Any]) -> 
 
 def notes(about: dict[str, Any]) -> str:
     text = "Loss and deviance are means over rows."
+    if about.get("masked"):
+        text += " Scores by site are not told: under masks sites tell sums over all of them only."
     if about["draws"]:
+        real = "masked" in about
+        how = ", which it keeps to itself" if real else f" with replacement, seed {about['seed']}"
         text += (
-            f" In brackets: {LEVEL:.0%} intervals, from {about['draws']} draws of each site's rows "
-            f"with replacement, seed {about['seed']}."
+            f" In brackets: {LEVEL:.0%} intervals, from {about['draws']} draws of each site's "
+            f"rows{how}."
         )
     if about["classes"]:
         text += (

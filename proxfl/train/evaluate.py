@@ -1,12 +1,13 @@
 """How good a model is at sites, from sums over their rows.
 
 A site's part is `site_sums`: arrays that add up over sites, of its rows or of a draw of them with
-replacement, by seed. `scored` is a function of the total alone. In a draw each site draws its own
-rows, so an interval is one for these sites, with as many rows each.
+replacement. `scored` is a function of the total alone. In a draw each site draws its own rows, so
+an interval is one for these sites. Over files draws are by seed, of as many rows each; a real site
+keeps its draws to itself (`proxfl/deploy/site/draws.py`).
 """
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,14 +148,16 @@ class Told(NamedTuple):
     drawn: dict[str, Any]
 
 
-def tell(applied: Applied, table: Table, site: str, how: "How") -> Told:
-    """A site's whole part of an evaluation; draws are by its name."""
+Draw = Callable[[int, int], np.ndarray]  # of so many rows, how often each is in a draw
+
+
+def tell(applied: Applied, table: Table, draw: Draw, how: "How") -> Told:
+    """A site's whole part of an evaluation."""
     loss, rows = applied.loss, applied.rows(table)
     count = len(rows.counts)
     sums = site_sums(loss, rows, np.ones(count), how.threshold)
     each = [
-        site_sums(loss, rows, drawn_weights(site, count, how.seed, draw), how.threshold)
-        for draw in range(how.draws)
+        site_sums(loss, rows, draw(count, number), how.threshold) for number in range(how.draws)
     ]
     drawn = {name: np.array([one[name] for one in each]) for name in sums}
     return Told({name: np.asarray(value) for name, value in sums.items()}, drawn)
@@ -195,8 +198,11 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
+    """Of so many sites; `sites` is empty where they told sums over all of them only."""
+
     overall: Judged
     sites: dict[str, Judged]
+    number: int
 
     def all(self) -> dict[str, Judged]:
         """By name, all sites together first."""
@@ -211,18 +217,15 @@ def evaluate(
     if not tables:
         raise InputError("There are no sites; name at least one file or folder.")
     how = How(threshold, draws, seed)
-    told = {table.name: tell(applied, table, table.name, how) for table in tables}
+    told = {table.name: tell(applied, table, by_seed(table.name, seed), how) for table in tables}
     return evaluated(applied.loss.target.scorecard, told)
 
 
 def evaluated(card: Scorecard, told: Mapping[str, Told]) -> Evaluation:
     """What the sums of sites come to, near or far."""
     total = Told(added(t.sums for t in told.values()), added(t.drawn for t in told.values()))
-    overall, *sites = (
-        judged(card, one.sums, [scored(card, draw) for draw in each_draw(one.drawn)])
-        for one in (total, *told.values())
-    )
-    return Evaluation(overall, dict(zip(told, sites, strict=True)))
+    sites = {site: judged_by(card, one) for site, one in told.items()}
+    return Evaluation(judged_by(card, total), sites, len(sites))
 
 
 def each_draw(drawn: Sums) -> list[dict[str, Any]]:
@@ -230,10 +233,18 @@ def each_draw(drawn: Sums) -> list[dict[str, Any]]:
     return [{name: values[draw] for name, values in drawn.items()} for draw in range(number)]
 
 
-def drawn_weights(site: str, rows: int, seed: int, draw: int) -> np.ndarray:
-    """How often each row of a site is in a draw of as many rows, with replacement."""
-    rng = np.random.default_rng([seed, zlib.crc32(site.encode()), draw])
-    return np.bincount(rng.integers(rows, size=rows), minlength=rows).astype(float)
+def by_seed(site: str, seed: int) -> Draw:
+    """Draws of as many rows as a site has, with replacement, which anybody can repeat."""
+
+    def draw(rows: int, number: int) -> np.ndarray:
+        rng = np.random.default_rng([seed, zlib.crc32(site.encode()), number])
+        return np.bincount(rng.integers(rows, size=rows), minlength=rows).astype(float)
+
+    return draw
+
+
+def judged_by(card: Scorecard, told: Told) -> Judged:
+    return judged(card, told.sums, [scored(card, draw) for draw in each_draw(told.drawn)])
 
 
 def judged(card: Scorecard, sums: Sums, drawn: Sequence[Scores]) -> Judged:

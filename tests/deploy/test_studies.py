@@ -15,13 +15,14 @@ from proxfl.deploy.server import evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.site import audit
 from proxfl.deploy.site.audit import Audit, Head
+from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import RULES, Policy, policy_in, write_policy
 from proxfl.deploy.site.told import apart
 from proxfl.deploy.transport.memory import undisturbed
 from proxfl.errors import InputError
 from proxfl.report import page
-from proxfl.train.evaluate import Applied, How, evaluate
+from proxfl.train.evaluate import Applied, How, evaluate, evaluated, tell
 from proxfl.train.folder import read_model
 from proxfl.train.spec import Spec
 from tests.deploy.field import LOOSE, NAMES, Field
@@ -322,31 +323,48 @@ def test_an_evaluation_over_sites_is_the_one_over_files(loss, tmp_path):
     field.run()
     model = tmp_path / "results" / "model.json"
     how = How(0.4, 3, 7)
-    field.study = make_evaluation("how-good", "field", NAMES, model.read_text(), how)
+    about = ("how-good", "field", NAMES, model.read_text(), how)
+    field.study = make_evaluation(*about, unmasked=True)
     field.propose()
     found = evaluation.evaluate(field.study, field.reach(field.study.id))
-    wanted = evaluate(Applied.of(*read_model(model)), field.files, *how)
+    wanted = over_files(field, read_model(model), how)
     assert list(found.all()) == list(wanted.all())
     for name, here in wanted.all().items():
-        there = found.all()[name]
-        assert there.scores.keys() == here.scores.keys()
-        for score, value in here.scores.items():
-            np.testing.assert_allclose(there.scores[score], value, rtol=1e-12)
-        for score, ends in here.intervals.items():
-            np.testing.assert_allclose(there.intervals[score], ends, rtol=1e-12)
-        for curve, columns in here.curves.items():
-            pair = (pd.DataFrame(there.curves[curve]), pd.DataFrame(columns))
-            pd.testing.assert_frame_equal(*pair, rtol=1e-12, atol=0.0)
+        same(found.all()[name], here, 1e-12)
+    scores = evaluate(Applied.of(*read_model(model)), field.files, *how).overall.scores
+    np.testing.assert_allclose(*map(list, map(dict.values, (found.overall.scores, scores))))
     evaluation.save(tmp_path / "scores", field.study, found, "proxfl federate evaluate")
     held = json.loads((tmp_path / "scores" / "evaluation.json").read_text())
     assert held["overall"]["rows"] == sum(len(pd.read_csv(file)) for file in field.files)
+
+
+def over_files(field, model, how):
+    """An evaluation of the files, with the draws that sites keep to themselves."""
+    applied, told = Applied.of(*model), {}
+    for i, name in enumerate(NAMES):
+        draw = secret_draws(field.office(i), field.study.id)
+        told[name] = tell(applied, applied.table(field.files[i]), draw, how)
+    return evaluated(applied.loss.target.scorecard, told)
+
+
+def same(there, here, near, zero=0.0):
+    """Scores, intervals and curves, each to so much."""
+    near = {"rtol": near, "atol": zero}
+    assert there.scores.keys() == here.scores.keys()
+    for score, value in here.scores.items():
+        np.testing.assert_allclose(there.scores[score], value, **near)
+    for score, ends in here.intervals.items():
+        np.testing.assert_allclose(there.intervals[score], ends, **near)
+    for curve, columns in here.curves.items():
+        pair = (pd.DataFrame(there.curves[curve]), pd.DataFrame(columns))
+        pd.testing.assert_frame_equal(*pair, **near)
 
 
 def test_an_evaluation_waits_for_a_person_and_asks_for_nothing_but_its_sums(tmp_path):
     field = Field(tmp_path, rounds=2, tol=1.0)
     field.run()
     text = (tmp_path / "results" / "model.json").read_text()
-    field.study = make_evaluation("how-good", "field", NAMES, text, How(draws=0))
+    field.study = make_evaluation("how-good", "field", NAMES, text, How(draws=0), unmasked=True)
     with pytest.raises(TooFewSites, match="a person there decides about studies that evaluate"):
         field.propose()
     for i in range(3):
@@ -368,7 +386,7 @@ def test_sums_that_no_site_would_tell_are_refused_by_name(change, tmp_path):
     )
     field.run()
     text = (tmp_path / "results" / "model.json").read_text()
-    field.study = make_evaluation("how-good", "field", NAMES, text, How(draws=2))
+    field.study = make_evaluation("how-good", "field", NAMES, text, How(draws=2), unmasked=True)
     field.propose()
     site, odd = field.sites["west"].worker, {
         "shape": {"sums/loss": np.zeros(3)},

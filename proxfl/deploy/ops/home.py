@@ -41,6 +41,10 @@ class Home:
     def site(self, name: str) -> Path:
         return self.folder / f"site-{name}"
 
+    def exchanges(self, study: str) -> Path:
+        """The sums of a masked study that is not training, from which it goes on."""
+        return self.server / EXCHANGES / study
+
     def study(self, name: str) -> Path:
         return self.studies / f"{name}.toml"
 

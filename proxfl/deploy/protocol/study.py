@@ -36,7 +36,7 @@ from proxfl.errors import InputError
 from proxfl.storage.files import write_bytes
 from proxfl.storage.typed import misfit
 from proxfl.tables import Table, read_site
-from proxfl.train.evaluate import How
+from proxfl.train.evaluate import Applied, How
 from proxfl.train.folder import parsed_model
 from proxfl.train.spec import Spec, columns_of, wanted_of
 from proxfl.train.train import refuse_empty
@@ -88,7 +88,7 @@ class Study:
     @property
     def maskable(self) -> bool:
         """Whether what it asks can be had from sums over enough sites."""
-        return self.ask == "train" and len(self.sites) >= FEWEST_MASKED
+        return len(self.sites) >= FEWEST_MASKED
 
     @property
     def masked(self) -> bool:
@@ -127,7 +127,7 @@ def make_study(
     """A study of a problem, with the content of the files that the problem names."""
     changed = spec.read_files().changed()
     problem = {key: value for key, value in changed.items() if key not in OWN}
-    clear = {"unmasked": True} if unmasked else {}
+    clear = in_the_clear(unmasked)
     return read_study(study_text(name, federation, sites, ask, **clear, problem=problem))
 
 
@@ -152,22 +152,32 @@ def read_study(text: str) -> Study:
     if odd := sorted(ASKS[held["ask"]] ^ (held.keys() & OPTIONAL)):
         raise InputError(f"The study cannot be read: the key {odd[0]!r} is missing or not for it.")
     about = (text, held["name"], held["federation"], sites, held["ask"])
+    unmasked = held.get("unmasked", False)
     if "problem" in held:
-        unmasked = held.get("unmasked", False)
         return Study(*about, problem_in(held["problem"]), unmasked=unmasked)
     how = How(**held["how"])
     if not (0 < how.threshold < 1 and 0 <= how.draws <= MOST_DRAWS and 0 <= how.seed < 2**63):
         raise InputError(f"The study has a threshold, draws or a seed that cannot be: {how}.")
     problem = parsed_model(held["model"], "The model of the study")[1]["problem"]
-    return Study(*about, problem_in(problem), held["model"], how)
+    return Study(*about, problem_in(problem), held["model"], how, unmasked)
 
 
 def make_evaluation(
-    name: str, federation: str, sites: Sequence[str], model: str, how: How
+    name: str, federation: str, sites: Sequence[str], model: str, how: How, unmasked: bool = False
 ) -> Study:
     """A study of how good a model is; `model` is the text of a model.json."""
-    parts = {"model": model, "how": how._asdict()}
+    parts = in_the_clear(unmasked) | {"model": model, "how": how._asdict()}
     return read_study(study_text(name, federation, sites, "evaluate", **parts))
+
+
+def in_the_clear(unmasked: bool) -> dict[str, Any]:
+    """What the text says of it: nothing, if it is masked."""
+    return {"unmasked": True} if unmasked else {}
+
+
+def applied(study: Study) -> Applied:
+    """The model of a study that evaluates, which reads files as it was trained on them."""
+    return Applied.of(*parsed_model(study.model, "The model of the study")).at_site(None)
 
 
 def problem_in(held: Mapping[str, Any]) -> Spec:

@@ -1,4 +1,4 @@
-"""`proxfl evaluate` over real sites: one question, and scores from the sums of all."""
+"""`proxfl evaluate` over real sites: scores from the sums of all; under masks, from theirs only."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from proxfl.deploy.masking.evaluation import MaskedEvaluation
+from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.masked import MaskedRun
 from proxfl.deploy.server.summaries import refuse_other
 from proxfl.errors import InputError
 from proxfl.report import evaluation as report
@@ -25,6 +28,14 @@ def evaluate(study: Study, federation: RemoteFederation) -> Evaluation:
     refuse_other("form of its sums", {site: form(answer) for site, answer in answers.items()})
     told = {site: read_sums(site, answer, study) for site, answer in answers.items()}
     return evaluated(loss_of(study.spec).target.scorecard, told)
+
+
+def evaluate_masked(run: MaskedRun, kept: Kept) -> Evaluation:
+    """The overall scores, by sites that follow; a run that was interrupted goes on."""
+    program, _ = run.conduct(lambda charter: MaskedEvaluation(run.study), kept.exchanges, kept.add)
+    if program.found is None:
+        raise RuntimeError("An evaluation that has ended has found something.")
+    return program.found
 
 
 def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> Told:
@@ -47,4 +58,5 @@ def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> Told:
 def save(out: Path, study: Study, found: Evaluation, command: str) -> None:
     model, held = parsed_model(study.model, "The model of the study")
     about = {"target": held["target"], "loss": model.loss, "classes": list(model.classes)}
-    report.write(out, found, about | study.how._asdict() | {"command": command})
+    about |= study.how._asdict() | {"masked": study.masked}
+    report.write(out, found, about | {"command": command})

@@ -4,10 +4,10 @@ What it keeps is in the folder of results, `exchanges/`: the sums, from which th
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from proxfl.deploy.masking.conductor import Conductor, Exchange, Lapsed
 from proxfl.deploy.masking.kept import Kept
@@ -26,7 +26,7 @@ from proxfl.deploy.masking.messages import (
     replies_payload,
     reply_in,
 )
-from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.replica import Program, Question
 from proxfl.deploy.masking.reply import Reply
 from proxfl.deploy.masking.session import Hello, Refused
 from proxfl.deploy.masking.training import ALL, MaskedTraining
@@ -46,11 +46,13 @@ from proxfl.train.local import Traffic, total
 from proxfl.train.train import Fit
 
 COMPARE = "the words are compared (proxfl federate members)"
+P = TypeVar("P", bound=Program)
+Masking = dict[str, Any]  # who took part, by which words, and what they signed
 
 
 @dataclass
 class MaskedRun:
-    """One life of a run."""
+    """One life of a run, of training unless `conduct` is given another program."""
 
     study: Study
     out: Path
@@ -61,34 +63,44 @@ class MaskedRun:
     fingerprints: dict[str, str] = field(default_factory=dict)
     traffic: list[Traffic] = field(default_factory=list)
 
-    def run(self) -> Fit:
-        begun, kept = time.monotonic(), Kept(self.out / EXCHANGES)
-        resumed = len(kept.exchanges)
+    def conduct(
+        self,
+        program_of: Callable[[Charter], P],
+        before: Sequence[Exchange],
+        keep: Callable[[Exchange], None],
+    ) -> tuple[P, Masking]:
+        """A program run to its end, which is signed; with what masked it, for the manifest."""
         self.members, self.charter = self.enter()
         about = (self.members, self.charter.digest(self.study.text))
-        program = MaskedTraining(self.study.spec, *self.charter, self.watch)
+        self.conductor = Conductor(*about, self.greet, self.send, keep, list(before))
+        program = program_of(self.charter)
+        model = self.conductor.run(program)
+        return program, {
+            "words": self.members.words,
+            "members": {m.name: m.key.hex() for m in self.members.each},
+            "study": about[1].hex(),
+            "tip": self.conductor.tip.hex(),
+            "model": model.content.hex(),
+            "signatures": self.signed(model),
+        }
+
+    def run(self) -> Fit:
+        """A run of training."""
+        begun, kept = time.monotonic(), Kept(self.out / EXCHANGES)
+        resumed = len(kept.exchanges)
+        made = lambda charter: MaskedTraining(self.study.spec, *charter, self.watch)
 
         def keep(exchange: Exchange) -> None:
             if not kept.exchanges:
                 self.study.write(self.out / STUDY)  # of which the sums are
             kept.add(exchange)
 
-        self.conductor = Conductor(*about, self.greet, self.send, keep, list(kept.exchanges))
-        model = self.conductor.run(program)
-        signatures = self.signed(model)
+        program, masking = self.conduct(made, kept.exchanges, keep)
         if program.agreement is None or program.found is None:
             raise RuntimeError("A run that has ended has found something.")
         rounds = dict.fromkeys(self.study.sites, len(program.found.solution.records))
         ledger = self.federation.ledger
         more: Any = {"quorum": 0, "resumed": int(resumed > 0), "secure": self.secure}
-        masking = {
-            "words": self.members.words,
-            "members": {m.name: m.key.hex() for m in self.members.each},
-            "study": about[1].hex(),
-            "tip": self.conductor.tip.hex(),
-            "model": model.content.hex(),
-            "signatures": signatures,
-        }
         return Fit(
             **program.found._asdict(),
             spec=self.study.spec,

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.masking.training import refuse_unmaskable
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.permissions import lock, private_folder
@@ -93,7 +94,8 @@ def refuse_masked(study: Study, options: RunOptions) -> None:
     """Refuse what sites that follow the run would not follow."""
     if not study.masked:
         return
-    refuse_unmaskable(study.spec)
+    if study.ask == "train":
+        refuse_unmaskable(study.spec)
     if 0 < options.quorum < len(study.sites):
         raise InputError(
             "a masked run needs every site in every exchange, since only the sum of all shows "
@@ -127,11 +129,14 @@ def carry_out(
     with Status(home.status, present, **about) as status:
         refuse_masked(study, options)
         propose(channel, study)
-        if study.ask == "evaluate":
+        masked = MaskedRun(study, out, options.command, options.secure, federation, status)
+        if study.ask == "evaluate" and study.masked:
+            found = evaluation.evaluate_masked(masked, Kept(home.exchanges(study.id)))
+            evaluation.save(out, study, found, options.command)
+        elif study.ask == "evaluate":
             evaluation.save(out, study, evaluation.evaluate(study, federation), options.command)
         elif study.masked:
-            fit = MaskedRun(study, out, options.command, options.secure, federation, status).run()
-            report.save(out, fit, options.command)
+            report.save(out, masked.run(), options.command)
         else:
             fit = Training(study, options, federation, books, status).run()
             report.save(out, fit, options.command)

@@ -8,19 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.deploy.protocol.experiment import Experiment
-from proxfl.deploy.protocol.study import Study
+from proxfl.deploy.protocol.study import Study, applied
 from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.worker import Worker
 from proxfl.tables import Table
-from proxfl.train.evaluate import Applied, tell
-from proxfl.train.folder import parsed_model
-
-
-def applied(study: Study) -> Applied:
-    """The model of a study, which reads files as it was trained on them."""
-    return Applied.of(*parsed_model(study.model, "The model of the study")).at_site(None)
+from proxfl.train.evaluate import tell
 
 
 class EvaluationSite:
@@ -43,7 +38,8 @@ class EvaluationSite:
 
     def sums(self, question: dict[str, Any]) -> dict[str, Value]:
         self.office.told.once(self.name, self.table, self.office.policy.count)
-        told = tell(applied(self.study), self.table, self.name, self.study.how)
+        draw = secret_draws(self.office, self.study.id)
+        told = tell(applied(self.study), self.table, draw, self.study.how)
         return {
             f"{part}/{name}": a for part in told._fields for name, a in getattr(told, part).items()
         }

@@ -1,6 +1,6 @@
 """A site in a masked study: it follows the run, and answers under masks about what follows.
 
-    enter   the key it signs by, its columns' names, and its labels unless a schema has them
+    enter   the key it signs by, its columns' names, and its labels unless the study has them
     meet    the members and what they have in common, for a hello
     step    a question with what proves it, for a masked reply
     sign    the model of the run, for a signature
@@ -11,12 +11,13 @@ flag in a reply, which shows how many sites set it and not which.
 
 import dataclasses
 import logging
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 import numpy as np
 
 from proxfl.deploy.masking.answering import MaskedSite
+from proxfl.deploy.masking.evaluation import DRAWS, EvaluatedSite, MaskedEvaluation
 from proxfl.deploy.masking.member import Member
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.messages import (
@@ -31,14 +32,15 @@ from proxfl.deploy.masking.messages import (
     replies_in,
     reply_payload,
 )
-from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.replica import Program, Question
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.training import SETUP, MaskedTraining
 from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.protocol.experiment import Experiment
-from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study, read_table
+from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study
 from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.guard import Guarded, share_at
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.worker import Worker
@@ -56,6 +58,7 @@ COMPARE = (
     "A study waits for you to compare the members' words with two other sites, over the telephone "
     "say: proxfl federate members DIR --site {site}"
 )
+UNCOUNTED = (*SETUP, DRAWS)  # what tells of no other model than the questions before
 LAPSED: dict[str, Value] = {"lapsed": "This process has another hello; meet again."}
 
 
@@ -66,19 +69,46 @@ class CharterFile(TypedDict):
     charter: str
 
 
+Parts = tuple[Program, Callable[[Question], tuple[np.ndarray, bool]]]
+
+
+def training(site: "FollowingSite", charter: Charter) -> Parts:
+    """A run of training, in which no answer hangs on few rows."""
+    share = site.office.policy.share
+
+    def guarded(problem: Problem) -> Problem:
+        if not share:
+            return problem
+        return dataclasses.replace(problem, loss=Guarded(problem.loss, share))
+
+    def enough(problem: Problem, shard: Shard, x: Any) -> bool:
+        return not share or float(share_at(problem, shard, x)) >= share
+
+    run = MaskedTraining(site.study.spec, charter.features, charter.labels)
+    return run, MaskedSite(run, site.table, site.folder, guarded, enough)
+
+
+def evaluation(site: "FollowingSite", charter: Charter) -> Parts:
+    run, draw = MaskedEvaluation(site.study), secret_draws(site.office, site.study.id)
+    return run, EvaluatedSite(run, site.table, draw)
+
+
+# By what is asked, the program that a site follows, and what it answers.
+PARTS: dict[str, Callable[["FollowingSite", Charter], Parts]] = {
+    "train": training,
+    "evaluate": evaluation,
+}
+
+
 class FollowingSite:
     """A table, and the run that is followed once all have met."""
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
         self.study, self.name, self.table, self.office = study, name, table, office
         self.folder = office.place(study.id) / FOLDER
-        self.asked, self.share = Asked(office, study.id), office.policy.share
+        self.asked = Asked(office, study.id)
         self.member: Member | None = None
         self.met: CharterFile | None = None
-
-    @staticmethod
-    def read(study: Study, data: Path) -> Table:
-        return read_table(study.spec, data)
 
     def worker(self) -> Worker:
         setup = {"enter": self.enter, "meet": self.meet, "step": self.step, "sign": self.sign}
@@ -91,8 +121,8 @@ class FollowingSite:
     @property
     def labels(self) -> list[Any]:
         """The classes in this site's rows, unless the study names them for all."""
-        spec = self.study.spec
-        return [] if declared(spec) else list(loss_of(spec).target.labels(self.table.y))
+        spec, known = self.study.spec, self.study.ask != "train"
+        return [] if known or declared(spec) else list(loss_of(spec).target.labels(self.table.y))
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
         self.office.told.once(self.name, self.table, self.office.policy.count)
@@ -142,25 +172,16 @@ class FollowingSite:
                 "begin another study."
             )
         try:
-            run = MaskedTraining(self.study.spec, charter.features, charter.labels)
+            run, self.answers = PARTS[self.study.ask](self, charter)
         except InputError as error:
             raise BadMessage(error) from None
-        self.answers = MaskedSite(run, self.table, self.folder, self.guarded, self.enough)
         data = bytes.fromhex(self.office.fingerprint(self.table.fingerprint))
         about = (members, self.name, charter.digest(self.study.text), data, self.folder)
         return Member(self.office.signer, *about, run, self.sums)
 
-    def guarded(self, problem: Problem) -> Problem:
-        if not self.share:
-            return problem
-        return dataclasses.replace(problem, loss=Guarded(problem.loss, self.share))
-
-    def enough(self, problem: Problem, shard: Shard, x: Any) -> bool:
-        return not self.share or float(share_at(problem, shard, x)) >= self.share
-
     def sums(self, question: Question) -> tuple[np.ndarray, bool]:
         """This site's part of a sum, and whether it may leave; on the audit log before it does."""
-        setup = question.kind in SETUP
+        setup = question.kind in UNCOUNTED
         try:
             if not setup:
                 self.asked.check(self.name, self.table.rows)

@@ -65,7 +65,11 @@ class Office:
 
     def fingerprint(self, of_table: str) -> str:
         """What names a table to others, of which nobody can confirm a guess."""
-        return hmac.new(secret(self.folder / SECRET), of_table.encode(), "sha256").hexdigest()
+        return self.key(of_table).hex()
+
+    def key(self, purpose: str) -> bytes:
+        """Bytes for one purpose that only this site can make, and makes again."""
+        return hmac.digest(secret(self.folder / SECRET), purpose.encode(), "sha256")
 
     def place(self, study: str) -> Path:
         return self.folder / "studies" / study

@@ -40,7 +40,7 @@ KINDS = {"train": Site, "evaluate": EvaluationSite}  # what takes part, by what 
 
 
 def kind_of(study: Study) -> Any:
-    """What takes part in a study at a site."""
+    """What takes part in a study at a site; its table is read as for one in the clear."""
     return FollowingSite if study.masked else KINDS[study.ask]
 
 
@@ -126,7 +126,7 @@ class Reception:
         if found and not found[0].waits:
             return None, found
         try:
-            table = kind_of(study).read(study, self.data)
+            table = KINDS[study.ask].read(study, self.data)
         except InputError as error:
             told = Objection("its file cannot be read for the study; its log says why", str(error))
             return None, [told]

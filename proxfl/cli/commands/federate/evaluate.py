@@ -16,6 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("study", metavar="NAME", help="what to call the study")
     add("--model", type=Path, required=True, metavar="MODEL", help="a result folder or model.json")
     add_how(parser)
+    study.add_unmasked(parser)
     add("--out", type=Path, help="the folder for the results (default: in DIR)")
     run.shared_arguments(parser)
 
@@ -30,7 +31,8 @@ def main(args: argparse.Namespace) -> int:
     path = model_folder(args.model) / MODEL if args.model.is_dir() else args.model
     text = read_bytes(path, "name the folder of a result").decode(errors="replace")
     members = read_membership(home.folder)
-    asked = make_evaluation(args.study, members.name, members.sites, text, how_of(args))
+    about = (args.study, members.name, members.sites, text, how_of(args), args.unmasked)
+    asked = make_evaluation(*about)
     run.running(home)  # or there would be a study that nobody asked
     study.keep(home, asked)
     return run.main(args)

@@ -115,7 +115,8 @@ def carry_out(
     if said := certificate_warning(home):
         print(said, file=sys.stderr)
     with stopping.stoppable():
-        number = submit(home, options_of(home, out, args, before))
+        given = options_of(home, out, args, before)
+        number = submit(home, given)
         print(f"Run {number} is started. Ctrl-C stops it; nothing is lost.", file=sys.stderr)
         try:
             ended = follow(home, number, meanwhile)
@@ -129,7 +130,8 @@ def carry_out(
         return show(home, out, args.json)
     reason = ended.get("reason", "the run stopped and did not say why")
     print(f"proxfl federate: {printable(reason)}", file=sys.stderr)
-    if (out / CHECKPOINT).exists() or (out / EXCHANGES).exists():
+    other = home.exchanges(study.chosen(home, given.study).id)
+    if any(path.exists() for path in (out / CHECKPOINT, out / EXCHANGES, other)):
         print(f"Go on with: {resumption(home)}", file=sys.stderr)
     return ended.get("code", FAILED)
 
