@@ -34,6 +34,13 @@ from proxfl.train.spec import Spec
 
 SITES = ("north", "south", "west")
 ROUNDS, ROWS = 12, 50
+LOOSE: Any = {
+    "unmasked": True,
+    "count": 0,
+    "parameters_per_row": 1e4,
+    "questions_per_row": 10.0,
+    "share": 0.0,
+}
 ANSWERED = re.compile(r"^(\S+ \S+) Site \w+ answered step (\d+) in ([\d.]+) s", re.MULTILINE)
 WHAT = "a round over three real sites on one machine, with TLS and keys"
 NOTES = (
@@ -65,7 +72,14 @@ def measure(
     """A deployment from its first process to its last; `meanwhile` is what goes on at its port."""
     with tempfile.TemporaryDirectory(prefix="proxfl-bench-") as made:
         files, home = write_data(Path(made) / "data", dimension), Home(Path(made) / "federation")
-        spec = Spec(target="y", loss="logistic", l1=0.05, precondition=False, tol=1e-15)
+        spec = Spec(
+            target="y",
+            loss="logistic",
+            l1=0.05,
+            precondition=False,
+            tol=1e-15,
+            algorithm="decoupled",
+        )
         init.write(home.folder, "bench", list(SITES), spec, unmasked=True)
         port, supervisors = launch.free_port(), []
         with supervised(supervisors) as look:
@@ -74,13 +88,15 @@ def measure(
                 public = make_site_keys(home.site(site) / "keys", site).public
                 write_text(home.public_keys / public.name, public.read_text())
                 launch.register(home.server, public, site)
-                write_policy(private_folder(home.site(site)), unmasked=True)
+                write_policy(private_folder(home.site(site)), **LOOSE)
                 supervisors.append(join.start(home, site, file, f"127.0.0.1:{port}", True))
             parser = argparse.ArgumentParser()
             running.shared_arguments(parser)
             out, given = home.folder / "results", parser.parse_args(["--rounds", str(ROUNDS)])
             with meanwhile(port, supervisors[0]):
-                number = running.submit(home, running.options_of(home, out, given, {}))
+                number = running.submit(
+                    home, running.options_of(home, out, given, {"study": "bench"})
+                )
                 assert follow(home, number, look)["state"] == "finished"
         logs = [(home.site(site) / "site.log").read_text() for site in SITES]
         return split(logs, read(out).manifest["deployment"], dimension)

@@ -10,7 +10,6 @@ import ssl
 import stat
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 
@@ -24,6 +23,7 @@ from proxfl.deploy.transport.flower.site import (
     NOT_LET_IN,
     UNKNOWN_SERVER,
     Server,
+    Stop,
     attend,
 )
 from proxfl.report import page
@@ -52,7 +52,7 @@ def send_code(app, marked):
 
 def heard_by(there, authority, key, folder):
     """What becomes of a site that comes with this key and trusts this authority."""
-    stop, heard = threading.Event(), []
+    stop, heard = Stop(), []
 
     def say(sentence):
         heard.append(sentence)

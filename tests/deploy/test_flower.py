@@ -44,6 +44,7 @@ from proxfl.deploy.transport.flower.site import (
     OTHER_NAME,
     UNKNOWN_SERVER,
     Server,
+    Stop,
     attend,
 )
 from tests.deploy.grid import LocalGrid, failed, inside_flower, node, through_the_wire
@@ -193,7 +194,7 @@ def test_a_frame_of_any_size_arrives_and_what_is_not_ours_is_refused(monkeypatch
                 unwrap(Message(odd, 7, "query"))
 
 
-@pytest.mark.parametrize("sent", [b"nonsense", b"", ConfigRecord({"a": b"b"}).deflate()])
+@pytest.mark.parametrize("sent", [b"nonsense", b"", RecordDict({}).deflate()])
 def test_a_message_that_flower_cannot_read_is_confirmed_and_left(sent):
     """Else it would come again, and end the site's process each time."""
     confirmed = []
@@ -213,7 +214,7 @@ def test_a_full_disk_is_said_by_a_site_and_does_not_end_it(tmp_path, monkeypatch
     monkeypatch.setattr(site, "http_request_response", lambda *args, **options: opened)
     with disk(tmp_path, 1, FULL):
         spoken(tmp_path, {})("It is well.")
-        stop, heard = threading.Event(), []
+        stop, heard = Stop(), []
         say = lambda sentence: (heard.append(sentence), stop.set())
         attend(Server("127.0.0.1:9", None, None), tmp_path, lambda frame: frame, stop, say)
     assert len(heard) == 1 and "the disk is full; free some space" in heard[0]
@@ -232,7 +233,7 @@ def test_an_app_names_components_that_are_there(tmp_path):
 
 def said_of(authority, address, tmp_path):
     """What a site that trusts an authority says of the server at an address."""
-    stop, heard = threading.Event(), []
+    stop, heard = Stop(), []
 
     def say(sentence):
         heard.append(sentence)

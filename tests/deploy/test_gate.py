@@ -21,8 +21,9 @@ from proxfl.deploy.transport.flower import gate as gates
 from proxfl.deploy.transport.flower import mail as mails
 from proxfl.deploy.transport.flower.door import Door, Limits, Visitor
 from proxfl.deploy.transport.flower.gate import PULL, Gate, listening
+from proxfl.deploy.transport.flower.letters import Letters
 from proxfl.deploy.transport.flower.mail import Asker, Mail
-from proxfl.deploy.transport.flower.private_names import PullMessagesRequest
+from proxfl.deploy.transport.flower.private_names import PullMessagesRequest, get_all_nested_objects
 from tests.deploy.linkstate import LinkState
 
 SHORT = Limits(handshake=0.05, header=0.05, idle=0.05, body=0.05, slowest=1e9)
@@ -311,7 +312,8 @@ def test_a_question_is_held_and_costs_the_superlink_one_request(tmp_path):
 
 
 def test_without_a_message_a_question_is_answered_when_its_time_is_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(gates, "SHORTEST_HOLD", 0.01)
+    monkeypatch.setattr(gates, "HOLD", 0.01)
+    monkeypatch.setattr(gates, "ASKED", 1e9)
 
     async def test(there):
         there.inner.reply = lambda request: response(b"")
@@ -323,7 +325,7 @@ def test_without_a_message_a_question_is_answered_when_its_time_is_over(tmp_path
 
 def test_of_many_questions_without_a_message_the_superlink_hears_few(tmp_path, monkeypatch):
     monkeypatch.setattr(gates, "ASKED", 1e-9)  # in a second
-    monkeypatch.setattr(gates, "LONGEST_HOLD", 0.01)
+    monkeypatch.setattr(gates, "HOLD", 0.01)
 
     async def test(there):
         assert await exchange(there, question(there)) == (200, True)
@@ -446,14 +448,39 @@ def test_those_who_are_known_take_no_room_from_others_and_a_site_has_so_many():
 def test_the_look_finds_what_flower_stores_for_a_node_until_it_is_fetched(tmp_path):
     link = LinkState(tmp_path / "superlink.db", [b"a", b"b"])
     link.activate()
-    mail, (first, second) = Mail(tmp_path / "superlink.db"), link.nodes
-    assert mail.nodes() == set()
+    letters, (first, second) = Letters(tmp_path / "superlink.db"), link.nodes
+    assert letters.nodes() == set() and letters.changed() and not letters.changed()
     link.post(second, b"frame")
-    assert mail.nodes() == {second}
-    link.post(first, b"frame")
-    assert mail.nodes() == {first, second}
+    assert letters.nodes() == {second} and letters.changed()
+    announced = link.announce(first, b"frame")
+    assert letters.nodes() == {second}
+    link.put(*announced)
+    assert letters.nodes() == {first, second}
     assert link.state.get_message_ins(second, 1)
-    assert mail.nodes() == {first}
+    assert letters.nodes() == {first}
+
+
+def test_a_reply_is_seen_once_all_of_it_is_there_and_then_read_from_beside(tmp_path):
+    link = LinkState(tmp_path / "superlink.db", [b"a"])
+    link.activate()
+    letters, (node,) = Letters(tmp_path / "superlink.db"), link.nodes
+    link.post(node, b"question")
+    name, *announced = link.answer(node, b"reply")
+    assert letters.replies([name, "another"]) == {name: False}
+    link.put(*announced)
+    assert letters.replies([name, "another"]) == {name: True}
+    parts = {n: p.deflate() for n, p in get_all_nested_objects(announced[0]).items()}
+    assert letters.parts([*parts, "another"]) == parts
+    assert letters.replies([]) == {}
+
+
+def test_a_database_that_is_not_there_yet_is_looked_for_again(tmp_path):
+    letters = Letters(tmp_path / "superlink.db")
+    assert letters.nodes() == set() and letters.changed() and letters.changed()
+    link = LinkState(tmp_path / "superlink.db", [b"a"])
+    link.activate()
+    link.post(link.nodes[0], b"frame")
+    assert letters.nodes() == {link.nodes[0]}
 
 
 def test_the_gate_as_a_process_says_what_keeps_it_from_starting(tmp_path):

@@ -36,8 +36,8 @@ class Transport(abc.ABC):
         """The sites that are there, each with a token of its present life: a restart changes it."""
 
     @abc.abstractmethod
-    def send(self, site: str, frame: bytes) -> Sending | None:
-        """Send a frame to a site that is present; None if that is not possible now."""
+    def send(self, frames: Mapping[str, bytes]) -> Mapping[str, Sending]:
+        """Send a frame to each of some sites, all at once; without those it cannot reach now."""
 
     @abc.abstractmethod
     def receive(self, seconds: float) -> list[Arrival]:

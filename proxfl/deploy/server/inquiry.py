@@ -4,6 +4,7 @@ The policy of retries, quorum and deadlines, over any transport. A question may 
 will, since sites are idempotent: a repeated question gets the first answer, byte for byte.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
@@ -63,10 +64,14 @@ class Diverged(NamedTuple):
 
 @dataclass
 class Attendance:
-    """Who is there, with the token of their life, and whom the last inquiry went on without."""
+    """Who is there, with the token of their life, and whom the last inquiry went on without.
+
+    Sites come and go more seldom than replies, so there is a look at them at times only.
+    """
 
     present: Mapping[str, str] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
+    next_look: float = -math.inf
 
 
 @dataclass
@@ -90,7 +95,6 @@ class Inquiry:
     answers: dict[str, Any] = field(default_factory=dict)
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     not_before: dict[str, float] = field(default_factory=dict)
-    next_look: float = 0.0
 
     def __post_init__(self):
         wanted = None if self.everyone else self.patience.quorum
@@ -100,7 +104,6 @@ class Inquiry:
     def run(self) -> dict[str, Any]:
         """What was read of each site's reply, by site; raises TooFewSites."""
         begun = self.transport.now()
-        self.next_look = begun
         while True:
             self.look_who_is_there()
             self.post()
@@ -118,15 +121,14 @@ class Inquiry:
                 raise TooFewSites(self.explain(sorted(missing), waited))
 
     def look_who_is_there(self) -> None:
-        """Less often than for replies: sites come and go more seldom."""
-        now = self.transport.now()
-        if now >= self.next_look:
-            self.next_look = now + LOOKS_APART * self.patience.poll
-            self.attendance.present = self.transport.present()
+        now, attendance = self.transport.now(), self.attendance
+        if now >= attendance.next_look:
+            attendance.next_look = now + LOOKS_APART * self.patience.poll
+            attendance.present = self.transport.present()
 
     def post(self) -> None:
         """Ask every present site that was not asked in its present life, or has been silent."""
-        now = self.transport.now()
+        now, frames = self.transport.now(), {}
         for site, request in self.requests.items():
             life, asked = self.attendance.present.get(site), self.asked.get(site)
             if life is None or site in self.answers or now < self.not_before.get(site, now):
@@ -136,14 +138,15 @@ class Inquiry:
             if asked is not None:
                 why = "It is silent" if asked.life == life else "It restarted"
                 self.ledger.fault(self.step, site, f"{why}; asking it again.")
-            sending = self.transport.send(site, request.frame)
-            if sending is not None:
-                silence = self.patience.silence * 2 ** self.times_asked[site]
-                self.asked[site] = Asked(life, now + silence)
-                self.times_asked[site] += 1
-                self.sendings[sending.name] = site
-                sizes = (request.payload, len(request.frame), sending.size)
-                self.ledger.enter("down", site, request.kind, *sizes)
+            frames[site] = request.frame
+        for site, sending in self.transport.send(frames).items() if frames else ():
+            request, life = self.requests[site], self.attendance.present[site]
+            silence = self.patience.silence * 2 ** self.times_asked[site]
+            self.asked[site] = Asked(life, now + silence)
+            self.times_asked[site] += 1
+            self.sendings[sending.name] = site
+            sizes = (request.payload, len(request.frame), sending.size)
+            self.ledger.enter("down", site, request.kind, *sizes)
 
     def take(self, arrival: Arrival) -> None:
         """An answer to any sending of this inquiry will do; those of others come too late."""

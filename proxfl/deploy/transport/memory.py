@@ -66,7 +66,10 @@ class MemoryTransport(Transport):
     def present(self) -> Mapping[str, str]:
         return {name: str(site.life) for name, site in self.sites.items() if site.online}
 
-    def send(self, site: str, frame: bytes) -> Sending:
+    def send(self, frames: Mapping[str, bytes]) -> Mapping[str, Sending]:
+        return {site: self.send_one(site, frame) for site, frame in frames.items()}
+
+    def send_one(self, site: str, frame: bytes) -> Sending:
         self.moment()
         name, fate = f"sending {next(self.sendings)}", self.fate("down", site, frame)
         for delay, copy in fate.copies:

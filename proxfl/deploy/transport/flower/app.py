@@ -16,6 +16,7 @@ from proxfl.deploy.protocol.membership import read_membership
 from proxfl.deploy.protocol.study import read_study_at
 from proxfl.deploy.server.deployed import STUDY
 from proxfl.deploy.server.training import RunOptions, carry_out
+from proxfl.deploy.transport.flower.launch import DATABASE
 from proxfl.deploy.transport.flower.server import FlowerTransport
 from proxfl.storage.files import write_text
 
@@ -70,7 +71,8 @@ def train(grid: Grid, context: Context) -> None:
     begun = Path(options.out) / STUDY
     study = read_study_at(begun if begun.exists() else home.study(options.study))
     keys = KeyRing(home.public_keys).keys if options.secure else None
-    transport = FlowerTransport(grid, membership.channel, study.sites, keys)
+    about = (grid, membership.channel, study.sites, keys)
+    transport = FlowerTransport(*about, home.server / DATABASE)
     carry_out(membership, study, options, transport, str(context.run_id))
 
 

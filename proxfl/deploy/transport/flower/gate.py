@@ -49,7 +49,7 @@ WITHOUT_KEYS = ("register-node", "unregister-node")  # sites nobody registered d
 PULL = "/v1/fleet/pull-messages"
 SMALL = 2**14  # bytes: a question for messages, and what is read of a body that is refused
 SECONDS = 60.0  # for the SuperLink to answer
-SHORTEST_HOLD, LONGEST_HOLD = 2.0, 8.0  # a site that is told to stop waits for the answer
+HOLD = 20.0  # seconds for which a question is held; a site waits for 30 before it asks again
 ASKED = 8.0  # questions in a second, of all sites, that the SuperLink gets when nothing goes on
 REST = 0.5  # until a message that is announced and cannot be had is asked for again
 TICK = 1.0  # between two looks at keys and certificate
@@ -196,12 +196,11 @@ class Gate:
             await talk.say(400, "That is no question for messages.", close=True)
             return
         loop, waiting = asyncio.get_running_loop(), len(self.mail.waiting) + 1
-        seconds = min(max(SHORTEST_HOLD, waiting / ASKED), LONGEST_HOLD)
-        until = loop.time() + seconds * random.uniform(0.7, 1.0)  # they do not end all at once
+        until = loop.time() + HOLD * random.uniform(0.7, 1.0)  # they do not end all at once
         passed = {"headers": passed_on(request), "content": body}
         while True:
             became = await self.mail.wait(asker, until - loop.time())
-            enough = became == OVER and random.random() > ASKED * seconds / waiting
+            enough = became == OVER and random.random() > ASKED * HOLD / waiting
             if became == REPLACED or enough or talk.over:  # or it would take a message to nobody
                 await talk.say(200)
                 return

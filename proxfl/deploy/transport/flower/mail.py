@@ -1,21 +1,15 @@
-"""Which nodes have messages waiting: one look into the SuperLink's database for all sites.
+"""Who waits for messages, and who of them has some: one look for all sites.
 
 A site asks for messages all the time. Were each question passed on, the SuperLink would do little
-else. So a question waits here, and one query finds out for all of them, many times in a second.
+else. So a question waits here, and one look finds out for all of them, many times in a second.
 """
 
 import asyncio
-import logging
-import sqlite3
-import time
 from pathlib import Path
 from typing import NamedTuple
 
-from proxfl.deploy.transport.flower.private_names import UNDELIVERED
+from proxfl.deploy.transport.flower.letters import Letters
 
-log = logging.getLogger("proxfl.deploy")
-
-LOOK_SECONDS = 0.05
 COME, OVER, REPLACED = "come", "over", "replaced"
 
 
@@ -30,28 +24,17 @@ class Mail:
     """`wait` for a message; `watch` must run meanwhile."""
 
     def __init__(self, database: Path):
-        self.address = f"{database.resolve().as_uri()}?mode=ro"
+        self.letters = Letters(database)
         self.waiting: dict[Asker, asyncio.Future[str]] = {}
-        self.base: sqlite3.Connection | None = None
-
-    def nodes(self) -> set[int]:
-        """The nodes for which there are messages."""
-        if self.base is None:
-            self.base = sqlite3.connect(self.address, uri=True, timeout=0.0)
-        rows = self.base.execute(UNDELIVERED, (time.time(),)).fetchall()
-        return {number % 2**64 for (number,) in rows}  # SQLite has no unsigned numbers
+        self.newcomers = False  # whose messages may have been there before them
 
     async def watch(self) -> None:
         while True:
-            if self.waiting:
-                try:
-                    found = self.nodes()
-                    for asker in [asker for asker in self.waiting if asker.node in found]:
-                        self.tell(asker, COME)
-                except sqlite3.Error as error:  # it is being made, or made anew: open it anew
-                    log.debug("The database is not to be read now: %s", error)
-                    self.base = None
-            await asyncio.sleep(LOOK_SECONDS)
+            if self.waiting and (self.letters.changed() or self.newcomers):
+                self.newcomers, found = False, self.letters.nodes()
+                for asker in [asker for asker in self.waiting if asker.node in found]:
+                    self.tell(asker, COME)
+            await asyncio.sleep(self.letters.pause)
 
     def tell(self, asker: Asker, what: str) -> None:
         future = self.waiting.pop(asker, None)
@@ -62,6 +45,7 @@ class Mail:
         """Whether a message has come, the time is over, or a newer question is there instead."""
         self.tell(asker, REPLACED)
         future = self.waiting[asker] = asyncio.get_running_loop().create_future()
+        self.newcomers = True
         try:
             async with asyncio.timeout(seconds):
                 return await future

@@ -26,6 +26,7 @@ NAMES = {
     "iterate_object_tree": "flwr.supercore.inflatable.inflatable_object",
     "inflate_object_from_contents": "flwr.supercore.inflatable.inflatable_utils",
     "pull_objects": "flwr.supercore.inflatable.inflatable_utils",
+    "push_objects": "flwr.supercore.inflatable.inflatable_utils",
     "make_simple_http_retry_invoker": "flwr.supercore.retry",
 }
 REPLACED = {
@@ -33,10 +34,28 @@ REPLACED = {
     "make_simple_http_retry_invoker": "flwr.supernode.fleet_http_connection",
     "pull_objects": "flwr.superlink.grid.http_grid",
 }
-# By what a SuperLink has on its disk of messages that nobody has fetched yet; `?` is now.
-UNDELIVERED = (
-    "SELECT DISTINCT dst_node_id FROM message_ins WHERE delivered_at = '' AND created_at + ttl > ?"
+# By what a SuperLink has on its disk: messages that nobody has fetched yet, and replies to some.
+# A part that is announced and not there yet has `is_available` 0; `?` is now, or a JSON list.
+UNDELIVERED = """
+WITH RECURSIVE part(message, node, object) AS (
+  SELECT message_id, dst_node_id, message_id FROM message_ins
+  WHERE delivered_at = '' AND created_at + ttl > ?
+  UNION SELECT message, node, child_id FROM part JOIN object_children ON parent_id = object
 )
+SELECT node FROM part JOIN objects ON object_id = object GROUP BY message HAVING min(is_available)
+"""
+REPLIES = """
+WITH RECURSIVE part(message, object) AS (
+  SELECT reply_to_message_id, message_id FROM message_res
+  WHERE reply_to_message_id IN (SELECT value FROM json_each(?))
+  UNION SELECT message, child_id FROM part JOIN object_children ON parent_id = object
+)
+SELECT message, min(is_available) FROM part JOIN objects ON object_id = object GROUP BY message
+"""
+PARTS = """
+SELECT object_id, content FROM objects
+WHERE is_available AND object_id IN (SELECT value FROM json_each(?))
+"""
 # The keys of the nodes that are connected; `?` is now. A node that is let in without has one, too.
 ONLINE = "SELECT public_key FROM node WHERE status = 'online' AND online_until > ?"
 FIRST_PAUSE, LONGEST_PAUSE, GIVE_UP = 0.02, 0.2, 60.0

@@ -7,7 +7,6 @@ import argparse
 import logging
 import os
 import signal
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -17,7 +16,7 @@ from proxfl.deploy.ops.permissions import lock, private_folder
 from proxfl.deploy.protocol.membership import read_membership
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.reception import Reception
-from proxfl.deploy.transport.flower.site import Server, attend
+from proxfl.deploy.transport.flower.site import Server, Stop, attend
 from proxfl.errors import DiskError
 
 log = logging.getLogger("proxfl.deploy")
@@ -45,8 +44,8 @@ def serve(
     news: Mapping[str, str] = NOTHING,
 ) -> None:
     """Answer the server's messages from the site's folder, until SIGTERM; `news` is for people."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = Stop()
+    signal.signal(signal.SIGTERM, stop.request)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Flower raises it to end a process it refuses
     handle = lock(private_folder(site.folder))  # held until the end: closing it frees the folder
     say = spoken(site.folder, news)

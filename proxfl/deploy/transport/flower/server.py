@@ -3,15 +3,13 @@
 A node's number is not a site's identity: it may change when the site restarts. Where sites are
 registered by key, the key is; a node with another key is nobody. Without keys a node is asked for
 its name and believed, so such a deployment trusts everyone who can reach it.
-
-Replies are fetched one by one, each by a thread of its own: Flower waits for up to a minute for a
-reply whose sender died while sending it, and the others must not wait with it.
 """
 
 import queue
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from flwr.app import Message
@@ -20,14 +18,12 @@ from flwr.serverapp import Grid
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.transport import Arrival, Sending, Transport
 from proxfl.deploy.protocol.wire import BadMessage, Header, Transient
-from proxfl.deploy.transport.flower.envelope import flower_bytes, unwrap, wrap
-from proxfl.deploy.transport.flower.private_names import RunNotRunningException, replace, soon
+from proxfl.deploy.transport.flower.envelope import flower_bytes, wrap
+from proxfl.deploy.transport.flower.letters import Letters
+from proxfl.deploy.transport.flower.private_names import replace, soon
+from proxfl.deploy.transport.flower.replies import Replies
 
-FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0  # between two looks for a reply: each costs the SuperLink
-REST = 3.0  # times a look's own duration, so that a busy SuperLink gets to its work
 STRANGER = ""
-
-replace("pull_objects", soon)
 
 
 class Node(NamedTuple):
@@ -38,7 +34,10 @@ class Node(NamedTuple):
 
 
 class FlowerTransport(Transport):
-    """`keys` gives the sites' public keys of this moment as Flower reports them; None: without."""
+    """`keys` gives the sites' public keys of this moment as Flower reports them; None: without.
+
+    With the SuperLink's `database` at hand, replies are noticed there, and Flower is not asked.
+    """
 
     def __init__(
         self,
@@ -46,14 +45,16 @@ class FlowerTransport(Transport):
         experiment: str,
         sites: tuple[str, ...],
         keys: Callable[[], Mapping[str, bytes]] | None = None,
+        database: Path | None = None,
     ):
         self.grid, self.tag, self.sites = grid, wire.tag(experiment), sites
         self.keys, self.owner = keys, {}
         self.names: dict[int, str] = {}  # by node, what it called itself
         self.nodes: dict[str, Node] = {}
         self.greeted: dict[str, int] = {}  # by sending, the node asked for its name
-        self.inbox: queue.Queue[Arrival | Exception] = queue.Queue()
-        self.over = threading.Event()
+        letters = None if database is None else Letters(database)
+        self.replies = Replies(grid, letters)
+        replace("pull_objects", soon if letters is None else partial(pull, letters))
 
     def present(self) -> Mapping[str, str]:
         self.nodes = {}
@@ -77,29 +78,30 @@ class FlowerTransport(Transport):
         """Ask a node seen for the first time which site it is."""
         if node not in self.greeted.values():
             frame = wire.encode(Header(wire.HELLO, self.tag, wire.ANY_SITE), {}, {})
-            sending = self.push(f"node {node}", node, frame)
-            if sending is not None:
+            for sending in self.push({f"node {node}": (node, frame)}).values():
                 self.greeted[sending.name] = node
 
-    def send(self, site: str, frame: bytes) -> Sending | None:
-        return self.push(site, self.nodes[site].number, frame) if site in self.nodes else None
+    def send(self, frames: Mapping[str, bytes]) -> Mapping[str, Sending]:
+        there = frames.keys() & self.nodes.keys()
+        return self.push({site: (self.nodes[site].number, frames[site]) for site in sorted(there)})
 
-    def push(self, to: str, node: int, frame: bytes) -> Sending | None:
-        message = Message(wrap(frame), node, "query")
-        size = flower_bytes(message)
-        (name,) = self.grid.push_messages([message]) or ("",)
-        if not name:
-            return None
-        job = (self.grid, to, name, self.inbox, self.over)
-        threading.Thread(target=fetch, args=job, daemon=True).start()
-        return Sending(name, size)
+    def push(self, letters: Mapping[str, tuple[int, bytes]]) -> Mapping[str, Sending]:
+        """One request for all, by whom they go to: each costs the SuperLink about the same."""
+        messages = [Message(wrap(frame), node, "query") for node, frame in letters.values()]
+        sizes = [flower_bytes(message) for message in messages]
+        names = list(self.grid.push_messages(messages)) if messages else []
+        sent = zip(letters, names, sizes, strict=False)  # none, if it does not take them
+        made = {to: Sending(name, size) for to, name, size in sent if name}
+        for to, sending in made.items():
+            self.replies.expect(sending.name, to)
+        return made
 
     def receive(self, seconds: float) -> list[Arrival]:
         arrived = []
         try:
-            arrived.append(self.inbox.get(timeout=seconds))
+            arrived.append(self.replies.inbox.get(timeout=seconds))
             while True:
-                arrived.append(self.inbox.get_nowait())
+                arrived.append(self.replies.inbox.get_nowait())
         except queue.Empty:
             pass
         return [news for arrival in arrived for news in self.taken(arrival)]
@@ -131,29 +133,20 @@ class FlowerTransport(Transport):
         return name
 
     def forget(self) -> None:
-        self.over.set()
-        self.over, self.greeted = threading.Event(), {}
+        self.replies.forget()
+        self.greeted = {}
 
     def now(self) -> float:
         return time.monotonic()
 
 
-def fetch(grid: Grid, to: str, name: str, inbox: queue.Queue, over: threading.Event) -> None:
-    """Put the reply to a message into the inbox, once there is one."""
-    begun = time.monotonic()
-    try:
-        while not over.is_set():
-            looked = time.monotonic()
-            for reply in grid.pull_messages([name]):
-                inbox.put(Arrival(to, name, unwrap(reply), flower_bytes(reply)))
-                return
-            now = time.monotonic()  # a reply is noticed within a tenth of its time
-            wait = max(FIRST_WAIT, (now - begun) / 10, REST * (now - looked))
-            over.wait(min(LONGEST_WAIT, wait))
-    except BadMessage as error:
-        inbox.put(Arrival(to, name, error))
-    except RunNotRunningException as error:
-        inbox.put(error)
-    except Exception as error:  # what a site sends can break Flower's reading of it
-        problem = BadMessage(f"Flower cannot read its reply ({type(error).__name__}).")
-        inbox.put(Arrival(to, name, problem))
+def pull(
+    letters: Letters, object_ids: Sequence[str], pull_object_fn: Callable[[str], bytes]
+) -> dict[str, bytes]:
+    """The parts of a reply, as Flower's function of that name: from the database, as far as can be.
+
+    Each that is asked for instead costs the SuperLink a request.
+    """
+    found = letters.parts(object_ids)
+    left = [name for name in object_ids if name not in found]
+    return found | (soon(left, pull_object_fn=pull_object_fn) if left else {})

@@ -5,23 +5,24 @@ loop does neither: the app of a run stays unopened, and every message goes to `a
 for messages is held back by the gate until there is one, so the loop waits inside it.
 """
 
+import contextlib
 import email.utils
 import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 
 from proxfl.deploy.ops.certificates import now
 from proxfl.deploy.ops.keys import private_key
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import BadMessage
-from proxfl.deploy.transport.flower.envelope import unwrap, wrap
+from proxfl.deploy.transport.flower.envelope import NAME, unwrap, wrap
 from proxfl.deploy.transport.flower.private_names import (
     DeactivateNodeRequest,
     FleetHttpClient,
@@ -34,6 +35,7 @@ from proxfl.deploy.transport.flower.private_names import (
     inflate_object_from_contents,
     iterate_object_tree,
     patient_invoker,
+    push_objects,
     refuse,
     replace,
     soon,
@@ -62,6 +64,33 @@ DRIFT = 4.0  # seconds that clocks may differ by: Flower takes 5, and the server
 
 replace("flwr_exit", refuse)
 replace("make_simple_http_retry_invoker", patient_invoker)
+
+
+class Stopped(BaseException):
+    """The wait for a message was cut short."""
+
+
+class Stop(threading.Event):
+    """A request to end. An answer is finished first; a wait for messages, which is long, is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = False
+
+    def request(self, number: int, frame: Any) -> None:
+        """What a signal does; it strikes the main thread, in which the site waits."""
+        self.set()
+        if self.waiting:
+            raise Stopped
+
+    @contextlib.contextmanager
+    def cutting(self) -> Iterator[None]:
+        """A wait that ends with the request."""
+        self.waiting = True
+        try:
+            yield
+        finally:
+            self.waiting = False
 
 
 class Server(NamedTuple):
@@ -99,7 +128,7 @@ def attend(
     server: Server,
     folder: Path,
     answer: Callable[[bytes], bytes],
-    stop: threading.Event,
+    stop: Stop,
     say: Callable[[str], None],
 ) -> None:
     """Answer the server's messages until told to stop, connecting again whenever that is needed."""
@@ -117,6 +146,8 @@ def attend(
                 end_past_life(server, folder)
         except (InputError, DiskError) as error:
             say(str(error))
+        except Stopped:
+            return
         stop.wait(PAUSE)
 
 
@@ -171,14 +202,15 @@ def end_past_life(server: Server, folder: Path) -> None:
 def serve(
     connection: Connection,
     answer: Callable[[bytes], bytes],
-    stop: threading.Event,
+    stop: Stop,
     say: Callable[[str], None],
 ) -> None:
     """Answer message after message; a server that is away for a while is waited for."""
     last = time.monotonic()
     while not stop.is_set() and time.monotonic() - last < RENEW_SECONDS:
         try:
-            came = connection.receive()
+            with stop.cutting():
+                came = connection.receive()
             say(CONNECTED)
             if came is None:
                 stop.wait(EMPTY_PAUSE)
@@ -199,21 +231,33 @@ def reply_to(
 ) -> None:
     """One message in, one out."""
     run, begun = announced.metadata.run_id, time.monotonic()
-    parts = [part.object_id for part in iterate_object_tree(tree)]
-    contents = soon(parts, pull_object_fn=lambda part: connection.pull_object(run, part))
+    message = fetched(announced, tree, lambda part: connection.pull_object(run, part))
+    if message is not None:
+        reply = Message(wrap(answered(message, answer)), reply_to=message)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        wanted, session = connection.send(reply, get_object_tree(reply), time.monotonic() - begun)
+        push = lambda name, content: connection.push_object(run, session, name, content)
+        push_objects(get_all_nested_objects(reply), push, object_ids_to_push=wanted)
     connection.confirm(run, tree.object_id)  # also of one that cannot be read, or it comes again
+
+
+def fetched(announced: Message, tree: Any, pull: Callable[[str], bytes]) -> Message | None:
+    """A message with its content; None if Flower cannot read it."""
+    parts = list(iterate_object_tree(tree))
+    contents = [part for part in parts if not part.children]
+    alone = len(contents) == 1  # whose place among others nobody need ask for
+    pulled = soon([part.object_id for part in (contents if alone else parts)], pull_object_fn=pull)
     try:
-        message: Any = inflate_object_from_contents(tree.object_id, contents)
+        if alone:
+            content: Any = inflate_object_from_contents(contents[0].object_id, pulled)
+            announced.content = RecordDict({NAME: content})
+            return announced
+        message: Any = inflate_object_from_contents(tree.object_id, pulled)
         message.metadata.__dict__["_message_id"] = tree.object_id
+        return message
     except Exception as error:  # what a server sends can break Flower's reading of it
         log.warning("Flower cannot read a message (%s); it stays unanswered.", type(error).__name__)
-        return
-    reply = Message(wrap(answered(message, answer)), reply_to=message)
-    reply.metadata.__dict__["_message_id"] = reply.object_id
-    wanted, session = connection.send(reply, get_object_tree(reply), time.monotonic() - begun)
-    for name, part in get_all_nested_objects(reply).items():
-        if name in wanted:
-            connection.push_object(run, session, name, part.deflate())
+        return None
 
 
 def answered(message: Message, answer: Callable[[bytes], bytes]) -> bytes:

@@ -1,0 +1,71 @@
+"""What lies in the SuperLink's database: messages for sites, and their replies.
+
+To ask the SuperLink costs it milliseconds, whether or not there is anything. A look into its
+database, from beside it and for reading only, costs it nothing, and whether anything has changed
+since the last one is known in microseconds: so looks can be many.
+"""
+
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from proxfl.deploy.transport.flower.private_names import PARTS, REPLIES, UNDELIVERED
+
+log = logging.getLogger("proxfl.deploy")
+
+SOON, LATER = 0.01, 0.05  # seconds between two looks: while something goes on, and else
+LIVELY = 2.0  # seconds for which something goes on after a change
+
+
+class Letters:
+    """A message counts once all of it is there: Flower announces it before that."""
+
+    def __init__(self, database: Path):
+        self.address = f"{database.resolve().as_uri()}?mode=ro"
+        self.base: sqlite3.Connection | None = None
+        self.lock = threading.Lock()
+        self.version, self.changed_at = -1, 0.0
+
+    def rows(self, query: str, *values: Any) -> list[tuple]:
+        with self.lock:
+            try:
+                if self.base is None:
+                    options: Any = {"uri": True, "timeout": 0.0, "check_same_thread": False}
+                    self.base = sqlite3.connect(self.address, **options)
+                return self.base.execute(query, values).fetchall()
+            except sqlite3.Error as error:  # it is being made, or made anew: open it anew
+                log.debug("The database is not to be read now: %s", error)
+                self.base = None
+                return []
+
+    def changed(self) -> bool:
+        """Whether anything was written since this was asked before, as far as can be told."""
+        before, found = self.version, self.rows("PRAGMA data_version")
+        self.version = found[0][0] if found else -1
+        if self.version == before != -1:
+            return False
+        self.changed_at = time.monotonic()
+        return True
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        return SOON if time.monotonic() - self.changed_at < LIVELY else LATER
+
+    def nodes(self) -> set[int]:
+        """The nodes for which there are messages."""
+        found = self.rows(UNDELIVERED, time.time())
+        return {number % 2**64 for (number,) in found}  # SQLite has no unsigned numbers
+
+    def replies(self, names: Collection[str]) -> dict[str, bool]:
+        """Of messages, by name, those that have a reply, and whether all of it is there."""
+        return {name: bool(whole) for name, whole in self.rows(REPLIES, json.dumps([*names]))}
+
+    def parts(self, names: Collection[str]) -> dict[str, bytes]:
+        """Of parts of messages, by name, those that are there."""
+        return dict(self.rows(PARTS, json.dumps([*names])))
