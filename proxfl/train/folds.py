@@ -125,7 +125,7 @@ def path_with_folds(
     with precision(np.float64):
         sites = ready(spec, tables)
         training, held_out = split_all(spec, sites.agreement, tables, dealt)
-        weights = weights_along(sites, spec, choice, None)
+        weights = weights_along(sites.agreement, spec, choice)
         walked = walk([sites, *training], spec, choice.sweep, weights, watch)
         path = RegularisationPath.of(spec, choice, sites.agreement, walked)
         return path, scored(path, tables, dealt, training, held_out, walked.found[1:], Traffic())

@@ -104,17 +104,16 @@ def path(
     spec = spec.replace(**{choice.sweep: 1.0}).read_files()  # any weight: the penalty is there
     with precision(np.float64):
         sites = ready(spec, tables)
-        walked = walk(
-            [sites], spec, choice.sweep, weights_along(sites, spec, choice, weights), watch
-        )
+        along = weights_along(sites.agreement, spec, choice, weights)
+        walked = walk([sites], spec, choice.sweep, along, watch)
     return RegularisationPath.of(spec, choice, sites.agreement, walked)
 
 
 def weights_along(
-    sites: ReadySites, spec: Spec, choice: Choice, given: Sequence[float] | None
+    agreement: Agreement, spec: Spec, choice: Choice, given: Sequence[float] | None = None
 ) -> WeightsOf:
     """The weights given; else those of the choice's grid."""
-    return lambda gradient: grid(sites, spec, choice, gradient) if given is None else given
+    return lambda gradient: grid(agreement, spec, choice, gradient) if given is None else given
 
 
 def ready(spec: Spec, tables: Sequence[Table]) -> ReadySites:
@@ -137,9 +136,8 @@ def padded_size(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def grid(sites: ReadySites, spec: Spec, choice: Choice, gradient: Point) -> np.ndarray:
+def grid(agreement: Agreement, spec: Spec, choice: Choice, gradient: Point) -> np.ndarray:
     """Weights at equal ratios, down from the smallest that leaves an empty model."""
-    agreement = sites.agreement
     unit = repeated(np.array(agreement.unit), len(agreement.targets))
     by_unit = np.asarray(coef_of(gradient)) / unit
     most = largest_useful_weight(choice.sweep, spec, agreement.features, by_unit)

@@ -22,7 +22,7 @@ from proxfl.train.agreement import Agreement
 from proxfl.train.drivers import compiled, together
 from proxfl.train.drivers.driver import Solution
 from proxfl.train.drivers.driver import solve as drive
-from proxfl.train.drivers.together import Solved, Wanted
+from proxfl.train.drivers.together import Exchange, InProcess, Solved, Wanted
 from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.local import LocalFederation, Traffic, total
 from proxfl.train.method import method_for, on_sets, refuse_newton
@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The models of each set of sites along the weights, and what all of it cost."""
+    """The models of each set of sites along the weights, and what all of it cost, once known."""
 
     weights: np.ndarray
     found: list[list[Found]]
@@ -75,12 +75,16 @@ def walk(
     """The models along the weight named, all else as in the spec."""
     agreement = sets[0].agreement
     refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
-    newton = method_for(spec, agreement, along_path=True).name == "newton"
-    if newton:
-        refuse_newton(spec, agreement, along_path=True)
-    found = (by_newton if newton else one_by_one)(sets, spec, key, weights_of, watch)
     up, down = (sum(held.told[k] for held in sets) for k in (0, 1))
-    return found._replace(traffic=total({"": found.traffic, "agreement": Traffic(1, up, down)}))
+    told = Traffic(1, up, down)
+    if method_for(spec, agreement, along_path=True).name != "newton":
+        found = one_by_one(sets, spec, key, weights_of, watch)
+        return found._replace(traffic=total({"": found.traffic, "agreement": told}))
+    smooth = replace(sets[0].problem, g=Zero())
+    exchange = InProcess(smooth, [held.shards for held in sets])
+    agreements = [held.agreement for held in sets]
+    found = by_newton(agreements, smooth, spec, key, weights_of, exchange, watch)
+    return found._replace(traffic=total({"": exchange.traffic, "agreement": told}))
 
 
 def solve(sites: ReadySites, spec: Spec) -> compiled.Solved | together.Solved | Solution:
@@ -93,12 +97,12 @@ def solve(sites: ReadySites, spec: Spec) -> compiled.Solved | together.Solved | 
         federation = LocalFederation(problem, sites.shards)
         return drive(NewtonOnSets(federation, problem, np.asarray(sites.shards.weight), settings))
     smooth = replace(problem, g=Zero())
-    wanted = Wanted(problem.g, sites.shards, together.unasked(smooth, sites.shards))
-    return together.solve(smooth, [wanted], settings)[0][0]
+    exchange = InProcess(smooth, [sites.shards])
+    wanted = Wanted(problem.g, 0, together.unasked(smooth, exchange))
+    return together.solve(smooth, [wanted], settings, exchange)[0]
 
 
-def penalty_at(sites: ReadySites, spec: Spec, key: str, weight: float) -> Regulariser:
-    agreement = sites.agreement
+def penalty_at(agreement: Agreement, spec: Spec, key: str, weight: float) -> Regulariser:
     shape = agreement.features, len(agreement.targets), np.array(agreement.unit)
     return penalty(spec.replace(**{key: weight}), *shape)
 
@@ -108,7 +112,7 @@ def one_by_one(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) 
     for sites in sets:
 
         def solve_at(weight: float, before: Any = None, sites=sites) -> compiled.Solved:
-            problem = replace(sites.problem, g=penalty_at(sites, spec, key, weight))
+            problem = replace(sites.problem, g=penalty_at(sites.agreement, spec, key, weight))
             return compiled.solve(problem, sites.shards, settings, spec.seed, before and before.run)
 
         last = solve_at(ENDLESS)
@@ -127,23 +131,31 @@ def one_by_one(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) 
     return Walk(np.asarray(weights), walked, first[0], traffic)
 
 
-def by_newton(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) -> Walk:
-    settings, problem = settings_of(spec), replace(sets[0].problem, g=Zero())
-    costs: list[Traffic] = []
+def by_newton(
+    agreements: Sequence[Agreement],
+    problem: Problem,
+    spec: Spec,
+    key: str,
+    weights_of: WeightsOf,
+    exchange: Exchange,
+    watch: Watch,
+) -> Walk:
+    """The models of sets of sites, by their agreements; `problem` is without a penalty."""
+    refuse_newton(spec, agreements[0], along_path=True)
+    settings = settings_of(spec)
 
     def solve(weights: Any, known: Sequence[Sequence[Any]], watch: Watch) -> list[list[Solved]]:
         """By set, the models of some weights, from what is known of as many models."""
         wanted = [
-            Wanted(penalty_at(sites, spec, key, float(weight)), sites.shards, state)
-            for sites, states in zip(sets, known, strict=True)
+            Wanted(penalty_at(agreement, spec, key, float(weight)), place, state)
+            for place, (agreement, states) in enumerate(zip(agreements, known, strict=True))
             for weight, state in zip(weights, states, strict=True)
         ]
-        found, cost = together.solve(problem, wanted, settings, watch)
-        costs.append(cost)
+        found = together.solve(problem, wanted, settings, exchange, watch)
         count = len(weights)
-        return [found[i * count : (i + 1) * count] for i in range(len(sets))]
+        return [found[i * count : (i + 1) * count] for i in range(len(agreements))]
 
-    unasked = [[together.unasked(problem, sites.shards)] for sites in sets]
+    unasked = [[together.unasked(problem, exchange)] for _ in agreements]
     empty = solve([ENDLESS], unasked, lambda done: None)
     weights = np.asarray(weights_of(empty[0][0].state.known.gradient), float)
     places = np.arange(len(weights))
@@ -152,12 +164,12 @@ def by_newton(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) -
     first = solve(weights[some], [[one.state] * len(some) for (one,) in empty], watch)
     between = np.setdiff1d(places, some)
     near = np.searchsorted(some, between) - 1
-    then = lambda done: watch(len(sets) * len(some) + done)
+    then = lambda done: watch(len(agreements) * len(some) + done)
     rest = solve(weights[between], [[each[k].state for k in near] for each in first], then)
     back = np.argsort([*some, *between])
     ordered = [[(a + b)[k] for k in back] for a, b in zip(first, rest, strict=True)]
     found = [[found_in(solved) for solved in each] for each in ordered]
-    return Walk(weights, found, len(empty[0][0].records), total(dict(enumerate(costs))))
+    return Walk(weights, found, len(empty[0][0].records), Traffic())
 
 
 def found_in(solved: Solved) -> Found:

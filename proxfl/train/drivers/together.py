@@ -1,12 +1,12 @@
 """Many models at once, which share their exchanges: the weights of a path, in all of its folds.
 
-One exchange asks every site about all models that are not done yet. What would have crossed a
-network is counted, for each model as for one of `newton.Newton`. Models of one shape share two
-programs: one that goes on under another penalty, and one that asks and learns.
+One exchange asks every site about all models that are not done yet, in this process or over real
+sites. Models of one shape share three programs: one that goes on under another penalty, one that
+learns and, in this process, one that tells.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import abc
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -32,16 +32,61 @@ from proxfl.train.drivers.newton import (
     optimality_of,
     question,
 )
-from proxfl.train.local import Traffic
+from proxfl.train.local import Traffic, total
 from proxfl.train.tasks import TASKS
 
 
 class Wanted(NamedTuple):
-    """A model to solve for: its penalty, its sites, and what is known of them by now."""
+    """A model to solve for: its penalty, the set of sites, and what is known of them by now."""
 
     g: Regulariser
-    shards: Shard
+    place: int
     state: State
+
+
+class Asked(NamedTuple):
+    """What a set of sites is asked about one model."""
+
+    place: int
+    question: Mapping[str, Any]
+
+
+class Exchange(abc.ABC):
+    """Asks sets of sites, each with a place: the full data and, say, what each fold leaves.
+
+    `members` is how many answers the losses of a model are told in.
+    """
+
+    members: int
+
+    @abc.abstractmethod
+    def __call__(self, asked: Sequence[Asked]) -> list[Told]:
+        """One exchange with all sites."""
+
+
+class InProcess(Exchange):
+    """Sets of sites in this process, all of one shape; counts what would have crossed a network."""
+
+    def __init__(self, problem: Problem, sets: Sequence[Shard]):
+        self.problem, self.sets, self.traffic = problem, sets, Traffic()
+        self.members = len(sets[0].weight)
+        self.sizes: dict[Any, tuple[int, int]] = {}
+
+    def __call__(self, asked: Sequence[Asked]) -> list[Told]:
+        sizes = [self.size(one) for one in asked]
+        up, down = (sum(column) for column in zip(*sizes, strict=True))
+        self.traffic = total({"before": self.traffic, "now": Traffic(1, up, down)})
+        return [tell(self.problem, self.sets[place], question) for place, question in asked]
+
+    def size(self, asked: Asked) -> tuple[int, int]:
+        """The bytes up and down for one model, all sites together."""
+        key = asked.place, len(asked.question["features"])
+        if key not in self.sizes:
+            shards = self.sets[asked.place]
+            up = jax.eval_shape(TASKS["newton"], self.problem, one_of(shards), asked.question)
+            sites = int(np.count_nonzero(shards.weight))
+            self.sizes[key] = sites * message_bytes(up), sites * message_bytes(asked.question)
+        return self.sizes[key]
 
 
 class Solved(NamedTuple):
@@ -62,17 +107,18 @@ class Solved(NamedTuple):
         return self.state.known.x
 
 
-def unasked(problem: Problem, shards: Shard) -> State:
-    return first_state(problem.x0, len(shards.weight))
+def unasked(problem: Problem, exchange: Exchange) -> State:
+    return first_state(problem.x0, exchange.members)
 
 
 def solve(
     problem: Problem,
     wanted: Sequence[Wanted],
     settings: Settings,
+    exchange: Exchange,
     watch: Callable[[int], None] = lambda done: None,
-) -> tuple[list[Solved], Traffic]:
-    """Exchanges until every model has its certificate, or will not get one; and their cost.
+) -> list[Solved]:
+    """Exchanges until every model has its certificate, or will not get one.
 
     `problem` is without a penalty. A model that is known of already is predicted first.
     """
@@ -84,27 +130,22 @@ def solve(
         for model, known in zip(wanted, known, strict=True)
     ]
     records: list[list[Record]] = [[] for _ in wanted]
-    left, traffic, sizes = range(len(wanted)), [], {}
-    left = [i for i in left if goes_on(states[i], records[i], settings)]
+    left = [i for i in range(len(wanted)) if goes_on(states[i], records[i], settings)]
     while left:
-        sent = [0, 0]
+        asked = []
         for i in left:
-            g, shards, _ = wanted[i]
             features = 0 if loss.quadratic and (known[i] or records[i]) else features_of(problem.x0)
-            states[i], seen = ask(problem, g, shards, states[i], exactness, features=features)
+            features = jnp.arange(features, dtype=jnp.int32)
+            asked.append(Asked(wanted[i].place, question(states[i], features)))
+        for i, told in zip(left, exchange(asked), strict=True):
+            states[i], seen = learn(wanted[i].g, states[i], told, exactness)
             records[i].append(Record(*(np.asarray(value).item() for value in seen)))
             if not (records[i][0].counted or known[i]) or not np.isfinite(float(states[i].scale)):
                 raise InputError(NOT_FINITE)
-            place = features, len(shards.weight)
-            if place not in sizes:
-                sizes[place] = message_sizes(problem, shards, states[i], features)
-            sent = [old + new for old, new in zip(sent, sizes[place], strict=True)]
-        traffic.append(Traffic(1, *sent))
         left = [i for i in left if goes_on(states[i], records[i], settings)]
         watch(len(wanted) - len(left))
     ends = zip(wanted, states, records, strict=True)
-    found = [result(model.g, state, held, settings) for model, state, held in ends]
-    return found, Traffic(*(sum(column) for column in zip(Traffic(), *traffic, strict=True)))
+    return [result(model.g, state, held, settings) for model, state, held in ends]
 
 
 def goes_on(state: State, records: Sequence[Record], settings: Settings) -> bool:
@@ -122,15 +163,12 @@ def result(g: Regulariser, state: State, records: list[Record], settings: Settin
 carry_over = jax.jit(carried_over)
 
 
-@partial(jax.jit, static_argnames="features")
-def ask(
-    problem: Problem, g: Regulariser, shards: Shard, state: State, exactness: Any, features: int
-) -> tuple[State, Record]:
-    """One model's part of one exchange; a site without rows has no weight."""
-    asked = question(state, jnp.arange(features, dtype=jnp.int32))
-    each = jax.vmap(lambda shard: TASKS["newton"](problem, shard, asked))(shards)
+@jax.jit
+def tell(problem: Problem, shards: Shard, asked: Mapping[str, Any]) -> Told:
+    """The means over a set of sites; one without rows has no weight."""
+    each = jax.vmap(lambda shard: TASKS["newton"](problem, shard, dict(asked)))(shards)
     mean = lambda name: jax.tree.map(lambda a: jnp.tensordot(shards.weight, a, 1), each[name])
-    told = Told(
+    return Told(
         loss=mean("value"),
         gradient=mean("gradient"),
         triangle=mean("hessian"),
@@ -138,12 +176,3 @@ def ask(
         shorter=mean("shorter"),
         values=each["value"],
     )
-    return learn(g, state, told, exactness)
-
-
-def message_sizes(problem: Problem, shards: Shard, state: State, features: int) -> tuple[int, int]:
-    """The bytes up and down for one model, all sites together."""
-    asked = question(state, jnp.arange(features, dtype=jnp.int32))
-    up = jax.eval_shape(TASKS["newton"], problem, one_of(shards), asked)
-    sites = int(np.count_nonzero(shards.weight))
-    return sites * message_bytes(up), sites * message_bytes(asked)
