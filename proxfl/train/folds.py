@@ -141,46 +141,79 @@ def scored(
     traffic: Traffic,
 ) -> Validation:
     """What the models of each fold are worth on the rows left out; one exchange tells it."""
-    parts, judged, selected = path.sweep.parts, [], []
+    judged = []
     for sites, held, found in zip(training, held_out, walked, strict=True):
         models = jax.tree.map(lambda *a: np.stack(a), *(one.x for one in found))
         losses, means = left_out(sites, held, models)
         ranks = [ranked(sites, held, one.x) for one in found]
         judged.append((losses, means | {n: np.array([r[n] for r in ranks]) for n in ranks[0]}))
-        selected.append([parts.present(np.asarray(coef_of(one.x))) for one in found])
+    models, sites = [one.x for found in walked for one in found], len(path.agreement.sites)
+    told = jax.tree.map(lambda *a: np.stack(a), *judged)
+    scoring = Traffic(1, sites * message_bytes(told), sites * message_bytes(models))
+    shares = np.array([share(path, tables, fold) for fold in dealt])
+    names = tuple(fold.name for fold in dealt)
+    return validation(
+        path, names, shares, judged, walked, total({"folds": traffic, "scores": scoring})
+    )
+
+
+def validation(
+    path: RegularisationPath,
+    names: tuple[str, ...],
+    shares: np.ndarray,
+    judged: Sequence[tuple[Any, dict[str, Any]]],
+    walked: Sequence[Sequence[Found]],
+    traffic: Traffic,
+) -> Validation:
+    """From each fold's losses and other scores along the weights, and its models."""
+    parts = path.sweep.parts
     losses, scores = jax.tree.map(lambda *a: np.stack(a), *judged)
-    models = [one.x for found in walked for one in found]
-    sites = len(path.agreement.sites)
-    scoring = Traffic(1, sites * message_bytes((losses, scores)), sites * message_bytes(models))
+    selected = [[parts.present(np.asarray(coef_of(one.x))) for one in each] for each in walked]
     return Validation(
-        names=tuple(fold.name for fold in dealt),
-        shares=np.array([share(path, tables, fold) for fold in dealt]),
+        names=names,
+        shares=shares,
         losses=losses,
         scores=scores,
         parts=parts.names(path.agreement.features, len(path.agreement.targets)),
         selected=np.array(selected),
         rounds=np.array([[one.rounds for one in found] for found in walked]),
-        traffic=total({"": traffic, "scores": scoring}),
+        traffic=traffic,
     )
+
+
+def names_of(choice: Choice, sites: Sequence[str]) -> tuple[str, ...]:
+    """What folds are called."""
+    if choice.by == "sites":
+        return tuple(sites)
+    return tuple(f"fold {k + 1}" for k in range(choice.folds))
 
 
 def deal(spec: Spec, choice: Choice, tables: Sequence[Table]) -> list[Fold]:
     if choice.by == "sites":
-        if len(tables) < 2:
-            raise InputError("folds of sites need two sites or more; use folds of rows.")
-        if spec.site_intercepts:
-            raise InputError(
-                "a site that is left out has no intercept of its own; use folds of rows."
-            )
-        leave = lambda table, site: np.full(table.rows, table.name == site)
-        return [Fold(t.name, [leave(table, t.name) for table in tables]) for t in tables]
+        refuse_sites(spec, len(tables))
     folds, most = choice.folds, max(table.rows for table in tables)
-    if folds > most:
+    if choice.by == "rows" and folds > most:
         raise InputError(
             f"folds must be at most {most}, the rows of the largest site, got {folds}; use fewer."
         )
-    dealt = [deal_rows(spec, table, folds, site) for site, table in enumerate(tables)]
-    return [Fold(f"fold {k + 1}", [numbers == k for numbers in dealt]) for k in range(folds)]
+    dealt = [deal_at(spec, choice, table, site) for site, table in enumerate(tables)]
+    names = names_of(choice, [table.name for table in tables])
+    return [Fold(name, [numbers == k for numbers in dealt]) for k, name in enumerate(names)]
+
+
+def refuse_sites(spec: Spec, sites: int) -> None:
+    """Refuse folds of sites where they mean nothing."""
+    if sites < 2:
+        raise InputError("folds of sites need two sites or more; use folds of rows.")
+    if spec.site_intercepts:
+        raise InputError("a site that is left out has no intercept of its own; use folds of rows.")
+
+
+def deal_at(spec: Spec, choice: Choice, table: Table, site: int) -> np.ndarray:
+    """The fold of each row of one site, by the site's place among all."""
+    if choice.by == "sites":
+        return np.full(table.rows, site)
+    return deal_rows(spec, table, choice.folds, site)
 
 
 def deal_rows(spec: Spec, table: Table, folds: int, site: int) -> np.ndarray:

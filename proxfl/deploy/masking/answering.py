@@ -9,7 +9,7 @@ import numpy as np
 import safetensors.numpy
 
 from proxfl.deploy.masking.replica import Question
-from proxfl.deploy.masking.training import DOWN, SETTINGS, MaskedTraining, SumFederation
+from proxfl.deploy.masking.training import DOWN, SETTINGS, MaskedTraining
 from proxfl.deploy.protocol.experiment import first_state
 from proxfl.deploy.protocol.trees import rebuild, unpack
 from proxfl.engine.visit import round_key, visit
@@ -19,9 +19,11 @@ from proxfl.storage.checkpoint import named_arrays
 from proxfl.storage.files import remove, write_bytes
 from proxfl.tables import Table
 from proxfl.tables.sites import arranged
-from proxfl.train.agreement import row_counts, shards_for
+from proxfl.train.agreement import problem_of, row_counts, shards_for
 from proxfl.train.federation import Call
 from proxfl.train.tasks import STEPS_BACK, TASKS
+
+TOO_LARGE = 2.0**40  # a loss that no honest run takes for a good one
 
 
 class MaskedSite:
@@ -43,7 +45,7 @@ class MaskedSite:
         self.guarded, self.enough = guarded, enough
         self.counts = row_counts(table, run.spec)
         self.mass = float(self.counts.sum()) if run.spec.weights == "samples" else 1.0
-        self.shard: Shard | None = None
+        self.ready: tuple[Problem, Shard] | None = None
 
     def __call__(self, question: Question) -> tuple[np.ndarray, bool]:
         """The site's sums, and whether they may leave it."""
@@ -53,52 +55,49 @@ class MaskedSite:
                 return self.perform(kind, points, question)
             if kind == "round":
                 return self.visit(question)
-        table = self.table.dense
-        present = ~np.isnan(table)
         if kind == "rows":
             return self.rows(), True
-        if kind == "sums":
-            held = np.where(present, table, 0.0)
-            return np.concatenate([self.counts @ present, self.counts @ held]), True
-        apart = np.where(present, table - question.numbers["mean"], 0.0)
-        return self.counts @ apart**2, True
+        return moments(self.table.dense, self.counts, question.numbers.get("mean")), True
 
     def rows(self) -> np.ndarray:
         held = [self.mass, self.table.rows, self.counts.sum(), 1.0, self.table.dropped]
         return np.array(held, float)
 
     def perform(self, task: str, points: list[str], question: Question) -> tuple[np.ndarray, bool]:
-        federation, shard = self.prepared()
-        payload = unpack(question.numbers, points, federation.problem.x0)
-        problem, sound = federation.problem, True
+        problem, shard = self.prepared()
+        payload, sound = unpack(question.numbers, points, problem.x0), True
         if task in STEPS_BACK:
             problem = self.guarded(problem)
         else:
             sound = self.enough(problem, shard, payload["x"])
-        return in_sum(TASKS[task](problem, shard, payload), self.mass), sound
+        return in_sum(bounded(TASKS[task](problem, shard, payload)), self.mass), sound
 
-    def prepared(self) -> tuple[SumFederation, Shard]:
+    def models(self, question: Question) -> int:
+        """How many models a question is about."""
+        return 1
+
+    def prepared(self) -> tuple[Problem, Shard]:
         """What the run is about, and the site's rows as it wants them."""
-        agreement, federation = self.run.agreement, self.run.federation
-        if agreement is None or federation is None:
+        agreement = self.run.agreement
+        if agreement is None:
             raise ValueError("A run asks for this after its sites have agreed.")
-        if self.shard is None:
+        if self.ready is None:
             shards = shards_for(self.run.spec, [self.table], agreement, np.ones(1))
-            self.shard = jax.tree.map(lambda a: a[0], shards)
-        shard: Any = self.shard
-        return federation, shard
+            shard = jax.tree.map(lambda a: a[0], shards)
+            self.ready = problem_of(self.run.spec, agreement), shard
+        return self.ready
 
     def visit(self, question: Question) -> tuple[np.ndarray, bool]:
         """One client's part of one exchange; the state it ends in is on the disk before it."""
-        federation, shard = self.prepared()
-        if federation.visiting is None:
+        (problem, shard), federation = self.prepared(), self.run.federation
+        if federation is None or federation.visiting is None:
             raise ValueError("A run asks for this in a round.")
         call = Call(*question.numbers["call"].tolist())
         algorithm = rebuilt(question, federation.visiting.algorithm, SETTINGS)
         down = rebuilt(question, federation.visiting.down, DOWN)
-        state = self.recall(call.counted, first_state(algorithm, federation.problem))
+        state = self.recall(call.counted, first_state(algorithm, problem))
         key = round_key(jax.random.key(self.run.spec.seed), call.round, call.exchange)
-        about = (algorithm, self.guarded(federation.problem), shard, state, down, key)
+        about = (algorithm, self.guarded(problem), shard, state, down, key)
         reply = visit(*about, exchange=call.exchange)
         self.remember(call, reply.state)
         return in_sum((reply.up, dict(reply.info)), self.mass), True
@@ -125,6 +124,21 @@ def rebuilt(question: Question, like: Any, group: str) -> Any:
     """What a group of a question's numbers stands for."""
     held = {k: v for k, v in question.numbers.items() if k.startswith(group)}
     return rebuild({k.removeprefix(group): v for k, v in held.items()}, like, f"The {group}")
+
+
+def moments(table: np.ndarray, counts: np.ndarray, mean: np.ndarray | None) -> np.ndarray:
+    """By column, counts and sums of what is not missing or, around a mean, sums of squares."""
+    present = ~np.isnan(table)
+    if mean is None:
+        return np.concatenate([counts @ present, counts @ np.where(present, table, 0.0)])
+    return counts @ np.where(present, table - mean, 0.0) ** 2
+
+
+def bounded(answer: dict[str, Any]) -> dict[str, Any]:
+    """Losses on the way to a model as a sum has room for them: there, too large is large enough."""
+    if "shorter" not in answer:
+        return answer
+    return answer | {"shorter": np.minimum(answer["shorter"], TOO_LARGE)}
 
 
 def in_sum(answer: Any, mass: float) -> np.ndarray:

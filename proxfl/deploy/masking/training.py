@@ -112,16 +112,19 @@ class MaskedTraining:
     def agree(self, ask: Ask) -> tuple[Agreement, float, int]:
         """What all sites' tables come to; how much their rows count; how many sites there are."""
         mass, rows, total, sites, dropped = ask(Question("rows", NO_NUMBERS, 5))
-        width, self.dropped = len(self.features), int(dropped)
-        told: dict[str, Any] = {"rows": int(rows), "features": list(self.features)}
-        told |= {"labels": self.labels, "targets": len(columns_of(self.spec))}
-        told |= {"total": float(total)}
+        width, self.dropped, moments = len(self.features), int(dropped), {}
         if needs_moments(self.spec):
             count, sums = np.split(ask(Question("sums", NO_NUMBERS, 2 * width)), 2)
             mean = sums / np.where(count > 0, count, 1.0)
             squares = ask(Question("squares", {"mean": mean}, width))
-            told |= {"count": count, "mean": mean, "squares": squares}
-        return agree(self.spec, {ALL: told}), float(mass), int(sites)
+            moments = {"count": count, "mean": mean, "squares": squares}
+        return self.agreed(rows, total, **moments), float(mass), int(sites)
+
+    def agreed(self, rows: float, total: float, **moments: np.ndarray) -> Agreement:
+        """The agreement of one site that has so many rows, which count so much in all."""
+        told: dict[str, Any] = {"rows": int(rows), "features": list(self.features)}
+        told |= {"labels": self.labels, "targets": len(columns_of(self.spec))}
+        return agree(self.spec, {ALL: told | {"total": float(total)} | moments})
 
 
 def refuse_chosen_start(problem: Problem) -> None:
@@ -158,19 +161,7 @@ class SumFederation(Federation):
         numbers, points = pack(payload)
         kind = " ".join([task, *points])
         total = self.asking(Question(kind, arrays(numbers), size_of(shape)))
-        return {ALL: self.means(total, shape)}
-
-    def means(self, total: np.ndarray, shape: Any) -> Any:
-        """The answer that one site with all rows would have given; true if all said so."""
-        leaves, tree = jax.tree.flatten(shape)
-        ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
-        made = [
-            jnp.asarray(part.reshape(leaf.shape) == self.members)
-            if leaf.dtype == bool
-            else jnp.asarray(part.reshape(leaf.shape) / self.mass)
-            for part, leaf in zip(np.split(total, ends), leaves, strict=True)
-        ]
-        return jax.tree.unflatten(tree, made)
+        return {ALL: means(total, shape, self.mass, self.members)}
 
     def visit(
         self, algorithm: Algorithm, call: Call, down: Any, exact: Exact | None = None
@@ -185,9 +176,22 @@ class SumFederation(Federation):
         numbers["call"] = np.array(call, np.int64)
         told = (shape.up, shape.info)
         total = self.asking(Question("round", numbers, size_of(told)))
-        up, info = self.means(total, told)
+        up, info = means(total, told, self.mass, self.members)
         key = round_key(jax.random.key(0), call.round, call.exchange)
         return Answers(Received(up, jnp.ones(()), key), info, self.sites)
+
+
+def means(total: np.ndarray, shape: Any, mass: float, members: int) -> Any:
+    """The answer that one site with all rows would have given; true if all said so."""
+    leaves, tree = jax.tree.flatten(shape)
+    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+    made = [
+        jnp.asarray(part.reshape(leaf.shape) == members)
+        if leaf.dtype == bool
+        else jnp.asarray(part.reshape(leaf.shape) / mass)
+        for part, leaf in zip(np.split(total, ends), leaves, strict=True)
+    ]
+    return jax.tree.unflatten(tree, made)
 
 
 def size_of(shape: Any) -> int:

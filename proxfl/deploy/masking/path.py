@@ -1,0 +1,252 @@
+"""A path and its cross-validation from sums alone; `path_answering.py` has what a site says.
+
+Sets are all rows and, by fold, the rows that it leaves. Beside the questions of training, about all
+rows, there are
+
+    rows, sums, squares   as in training, of every set
+    models                what a Newton step asks, of many models, each about one set
+    scores                of models, the loss and other means over the rows that their fold left out
+
+All of it is sums over rows. Areas under curves are not, but for counts in cells so narrow that a
+row may be alone in one, so a path over sites has none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from proxfl.deploy.masking.replica import Ask, Question
+from proxfl.deploy.masking.training import (
+    NO_NUMBERS,
+    MaskedTraining,
+    SumFederation,
+    arrays,
+    means,
+    one_row,
+    refuse_chosen_start,
+    size_of,
+)
+from proxfl.deploy.protocol.trees import pack
+from proxfl.errors import InputError
+from proxfl.losses.targets import Label
+from proxfl.points import Point
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard
+from proxfl.prox import Zero
+from proxfl.train.agreement import Agreement, needs_moments, problem_of
+from proxfl.train.choice import Choice
+from proxfl.train.drivers import fixed
+from proxfl.train.drivers.driver import Driver, Record
+from proxfl.train.drivers.newton import Told
+from proxfl.train.drivers.together import Asked, Exchange
+from proxfl.train.folds import Validation, refuse_sites, validation
+from proxfl.train.local import Traffic
+from proxfl.train.method import method_for
+from proxfl.train.path import RegularisationPath, weights_along
+from proxfl.train.regulariser import refuse_path_without_start
+from proxfl.train.spec import Spec, loss_of
+from proxfl.train.tasks import TASKS
+from proxfl.train.train import solved
+from proxfl.train.walk import Walk, by_newton
+
+PLACES = "places"  # the name, in a question, of which set each of its models is about
+MOST = 2**20  # numbers in an answer, or models in a question times 1,000: more are asked in parts
+
+
+def refuse_path(spec: Spec, choice: Choice, sites: int, masked: bool) -> None:
+    """Refuse a path that cannot be had from sums by Newton's method."""
+    if fixed.applies(spec) or spec.algorithm not in ("auto", "newton"):
+        raise InputError(
+            "a path over sites is made with Newton's method, which shares its exchanges among "
+            "weights and folds; leave out --algorithm, --batch and --cohort."
+        )
+    if loss_of(spec).has_survival:
+        raise InputError(
+            f"the loss {spec.loss!r} has each site tell its own hazard, which is no sum; make "
+            "paths of it with proxfl path, over files."
+        )
+    if choice.by == "sites":
+        refuse_sites(spec, sites)
+        if masked:
+            raise InputError(
+                "a fold that is a site shows that site's own part of a sum; use --by rows, or "
+                "--unmasked."
+            )
+
+
+class PathOfSums(MaskedTraining):
+    """The program of a path, for the server and for every site that follows it.
+
+    `agreements` are those of the sets, all rows first. `path`, `validation`, `final`, which is the
+    problem of the chosen model, and `found`, which is that model, are known at the end. `progress`
+    is told how many models of the path are done.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        choice: Choice,
+        folds: tuple[str, ...],
+        features: tuple[str, ...],
+        labels: Sequence[Label] = (),
+        watch: Callable[[Driver, list[Record]], None] = lambda driver, records: None,
+        progress: Callable[[int], None] = lambda done: None,
+    ):
+        super().__init__(spec, features, labels, watch)
+        self.choice, self.folds, self.progress = choice, folds, progress
+        self.agreements: list[Agreement] = []
+        self.path: RegularisationPath | None = None
+        self.validation: Validation | None = None
+        self.final = spec
+
+    def __call__(self, ask: Ask) -> Question:
+        with precision(np.float64):
+            sums = self.sets(ask)
+            agreement, spec, key = self.agreements[0], self.spec, self.choice.sweep
+            refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
+            refuse_chosen_start(problem_of(spec, agreement))
+            weights = weights_along(agreement, spec, self.choice)
+            about = (self.agreements, sums.problem, spec, key, weights, sums, self.progress)
+            walked = by_newton(*about)
+            self.path = RegularisationPath.of(spec, self.choice, agreement, walked)
+            self.validation = self.judged(sums, walked)
+            self.final = self.problem_at(self.validation.chosen(self.choice.rule))
+            problem = problem_of(self.final, agreement)
+            self.federation = SumFederation(ask, problem, sums.row, float(sums.mass[0]), sums.sites)
+            self.found = solved(self.final, self.federation, problem, agreement, self.drive)
+            numbers, _ = pack({"x": self.found.solution.x})
+        return Question("model", arrays(numbers), 0)
+
+    def problem_at(self, index: int) -> Spec:
+        """That of the chosen model, by the method of the path."""
+        spec, agreement = self.spec.replace(**{self.choice.sweep: 1.0}), self.agreements[0]
+        if self.path is not None:
+            spec = self.path.spec_at(index)
+        newton = method_for(spec, agreement).name == "newton"
+        return spec if newton else spec.replace(algorithm="newton")
+
+    def sets(self, ask: Ask) -> "SetsInSums":
+        """Every set's agreement; how much its rows count, and those that its fold left out."""
+        folds, width, moments = len(self.folds), len(self.features), [{}] * (len(self.folds) + 1)
+        told = ask(Question("rows", NO_NUMBERS, 4 * folds + 5))
+        by_set, out, (members, dropped) = np.split(told, [3 * folds + 3, 4 * folds + 3])
+        mass, rows, total = by_set.reshape(-1, 3).T
+        self.dropped = int(dropped)
+        for name, found in zip(("", *self.folds), rows, strict=True):
+            if not found:
+                raise InputError(f"{name} leaves no row to train on; use fewer folds.")
+        if needs_moments(self.spec):
+            split = lambda found: found.reshape(folds + 1, -1, width).transpose(1, 0, 2)
+            count, sums = split(ask(Question("sums", NO_NUMBERS, 2 * (folds + 1) * width)))
+            mean = sums / np.where(count > 0, count, 1.0)
+            (squares,) = split(ask(Question("squares", {"mean": mean}, (folds + 1) * width)))
+            each = zip(count, mean, squares, strict=True)
+            moments = [dict(zip(("count", "mean", "squares"), one, strict=True)) for one in each]
+        made = [self.agreed(*both, **of) for *both, of in zip(rows, total, moments, strict=True)]
+        self.agreement = made[0]
+        self.agreements = [replace(one, classes=made[0].classes) for one in made]
+        problem = replace(problem_of(self.spec, made[0]), g=Zero())
+        row = one_row(self.spec, made[0])
+        return SetsInSums(ask, problem, row, mass, out, int(members))
+
+    def judged(self, sums: "SetsInSums", walked: Walk) -> Validation:
+        """What the models of each fold are worth on the rows left out."""
+        path: Any = self.path
+        models = [(k, one.x) for k, found in enumerate(walked.found) for one in found if k]
+        table = sums.scores(models).reshape(len(self.folds), len(walked.weights), -1)
+        names = sums.score_names
+        judged = [
+            (each[:, 0], {name: each[:, j + 1] for j, name in enumerate(names)}) for each in table
+        ]
+        about = (self.folds, sums.out / sums.mass[0], judged, walked.found[1:], Traffic())
+        return validation(path, *about)
+
+
+class SetsInSums(Exchange):
+    """All sites as one, for every set; `out` is how much the rows count that a fold left out."""
+
+    members = 1
+
+    def __init__(
+        self,
+        ask: Ask,
+        problem: Problem,
+        row: Shard,
+        mass: np.ndarray,
+        out: np.ndarray,
+        members: int,
+    ):
+        self.asking, self.problem, self.row = ask, problem, row
+        self.mass, self.out, self.sites = mass, out, members
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        loss: Any = self.problem.loss
+        return tuple(sorted(loss.target.scores))
+
+    def __call__(self, asked: Sequence[Asked]) -> list[Told]:
+        shapes: dict[int, Any] = {}
+        for _, question in asked:
+            width = len(question["features"])
+            if width not in shapes:
+                about = (self.problem, self.row, dict(question))
+                shapes[width] = jax.eval_shape(TASKS["newton"], *about)
+        shape_of = lambda one: shapes[len(one.question["features"])]
+        told = []
+        for some in in_parts(asked, lambda one: size_of(shape_of(one))):
+            kind, numbers = question_of("models", [(a.place, a.question) for a in some])
+            sizes = [size_of(shape_of(one)) for one in some]
+            total = self.asking(Question(kind, numbers, sum(sizes)))
+            each = np.split(total, np.cumsum(sizes)[:-1])
+            told += [
+                self.told(part, shape_of(one), one.place)
+                for part, one in zip(each, some, strict=True)
+            ]
+        return told
+
+    def told(self, total: np.ndarray, shape: Any, place: int) -> Told:
+        found = means(total, shape, self.mass[place], self.sites)
+        return Told(
+            loss=found["value"],
+            gradient=found["gradient"],
+            triangle=found["hessian"],
+            finite=found["finite"],
+            shorter=found["shorter"],
+            values=found["value"][None],
+        )
+
+    def scores(self, models: Sequence[tuple[int, Point]]) -> np.ndarray:
+        """For each model, of the rows that its fold left out, the mean loss, and other means."""
+        width, found = 1 + len(self.score_names), []
+        for some in in_parts(models, lambda model: width):
+            kind, numbers = question_of("scores", [(place, {"x": x}) for place, x in some])
+            total = self.asking(Question(kind, numbers, width * len(some))).reshape(-1, width)
+            found += list(total / self.out[numbers[PLACES] - 1, None])
+        return np.array(found)
+
+
+def in_parts(asked: Sequence[Any], size: Callable[[Any], int]) -> list[list[Any]]:
+    """Questions so few at a time that a message has room for them and their answers."""
+    parts, room = [[]], MOST
+    for one in asked:
+        needs = max(size(one), 1000)
+        if needs > room and parts[-1]:
+            parts.append([])
+            room = MOST
+        parts[-1].append(one)
+        room -= needs
+    return parts
+
+
+def question_of(
+    kind: str, each: Sequence[tuple[int, Mapping[str, Any]]]
+) -> tuple[str, dict[str, np.ndarray]]:
+    """Many questions of one form in one: each model by itself, since each has its own grid."""
+    numbers, points = {PLACES: np.array([place for place, _ in each], np.int64)}, []
+    for i, (_, question) in enumerate(each):
+        packed, points = pack(question)
+        numbers |= {f"{i} {name}": np.asarray(value) for name, value in packed.items()}
+    return " ".join([kind, *points]), numbers

@@ -1,0 +1,157 @@
+"""What one site adds to the sums of a path: of all its rows, and of those that each fold leaves."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from proxfl.deploy.masking.answering import TOO_LARGE, MaskedSite, bounded, in_sum, moments
+from proxfl.deploy.masking.path import PLACES, PathOfSums
+from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.training import SETUP
+from proxfl.deploy.protocol.trees import unpack
+from proxfl.precision import precision
+from proxfl.problem import Problem, Shard
+from proxfl.tables import Table
+from proxfl.train.agreement import row_counts, shards_for
+from proxfl.train.folds import deal_at, judged_by
+from proxfl.train.path import padded_size
+from proxfl.train.tasks import TASKS, part_way, refuse_odd
+
+
+class PathSums(MaskedSite):
+    """What one site says to the questions of a path; `number` is its place among the sites.
+
+    A fold's rows count as those it leaves do: where too few of either are behind an answer, there
+    is none, since the difference of two answers is about the fold.
+    """
+
+    run: PathOfSums
+
+    def __init__(
+        self,
+        run: PathOfSums,
+        number: int,
+        table: Table,
+        folder: Path,
+        guarded: Callable[[Problem], Problem] = lambda problem: problem,
+        enough: Callable[[Problem, Shard, Any], bool] = lambda problem, shard, x: True,
+    ):
+        super().__init__(run, table, folder, guarded, enough)
+        dealt = deal_at(run.spec, run.choice, self.table, number)
+        folds = range(len(run.folds))
+        self.left = [self.table, *(self.table.only(dealt != k) for k in folds)]
+        self.out = [self.table.only(dealt == k) for k in folds]
+        self.shards: dict[tuple[int, int], Shard] = {}
+
+    def __call__(self, question: Question) -> tuple[np.ndarray, bool]:
+        kind, *points = question.kind.split()
+        with precision(np.float64):
+            if kind in TASKS:
+                return self.perform(kind, points, question)
+            if kind == "models":
+                return self.tell(points, question)
+            if kind == "scores":
+                return self.judge(points, question)
+        if kind == "rows":
+            return self.rows(), True
+        if kind not in SETUP:
+            raise ValueError(f"A path does not ask {kind!r}.")
+        means = question.numbers.get("mean", [None] * len(self.left))
+        each = zip(self.left, means, strict=True)
+        return np.concatenate([self.moments(table, mean) for table, mean in each]), True
+
+    def models(self, question: Question) -> int:
+        return len(question.numbers.get(PLACES, (0,)))
+
+    def rows(self) -> np.ndarray:
+        told = [(self.mass_of(t), float(t.rows), self.counted(t)) for t in self.left]
+        by_site = 1.0 if self.run.spec.weights == "samples" else self.counts.sum()
+        out = [self.counted(table) / by_site for table in self.out]
+        return np.concatenate([np.ravel(told), out, [1.0, self.table.dropped]])
+
+    def counted(self, table: Table) -> float:
+        return float(row_counts(table, self.run.spec).sum())
+
+    def mass_of(self, table: Table) -> float:
+        """How much a set of rows counts in the mean over sites."""
+        by_rows = self.run.spec.weights == "samples"
+        return self.counted(table) if by_rows else float(table.rows > 0)
+
+    def moments(self, table: Table, mean: np.ndarray | None) -> np.ndarray:
+        """Counts and sums of what is not missing or, around a mean, squares."""
+        return moments(table.dense, row_counts(table, self.run.spec), mean)
+
+    def asked(self, points: list[str], question: Question) -> Iterator[tuple[int, dict[str, Any]]]:
+        """By model, of which set it is, and what is asked about it."""
+        problem, _ = self.prepared()
+        places = question.numbers[PLACES].tolist()
+        for i, place in enumerate(places):
+            if not 0 <= place <= len(self.out):
+                raise ValueError("A question is about a set that there is.")
+            named = f"{i} "
+            held = {
+                k.removeprefix(named): v
+                for k, v in question.numbers.items()
+                if k[: len(named)] == named
+            }
+            yield place, unpack(held, points, problem.x0)
+
+    def tell(self, points: list[str], question: Question) -> tuple[np.ndarray, bool]:
+        problem, _ = self.prepared()
+        found = []
+        for place, payload in self.asked(points, question):
+            refuse_odd("newton", problem, payload)
+            found.append(self.told(problem, place, payload))
+        return np.concatenate(found), True
+
+    def told(self, problem: Problem, place: int, payload: dict[str, Any]) -> np.ndarray:
+        """What a site tells of one model; of a set without rows, nothing that is against it."""
+        left = self.left[place]
+        if not left.rows:
+            _, row = self.prepared()
+            shape = jax.eval_shape(TASKS["newton"], problem, row, payload)
+            empty = jax.tree.map(lambda a: np.full(a.shape, a.dtype == bool, a.dtype), shape)
+            return in_sum(empty, 0.0)
+        told = TASKS["newton"](self.guarded(problem), self.shard(place, left), payload)
+        out, x = self.out[place - 1], part_way(*(payload[name] for name in ("x", "u", "length")))
+        if place and out.rows and not self.enough(problem, self.shard(place, out), x):
+            nothing = np.full_like(told["shorter"], TOO_LARGE)
+            told = jax.tree.map(np.zeros_like, told) | {"shorter": nothing}  # as if it overflowed
+        return in_sum(bounded(told), self.mass_of(left))
+
+    def judge(self, points: list[str], question: Question) -> tuple[np.ndarray, bool]:
+        """Of many models, the loss and other means of the rows that their folds left out."""
+        problem, _ = self.prepared()
+        loss: Any = problem.loss
+        asked = list(self.asked(points, question))
+        sums, sound = np.zeros((len(asked), 1 + len(loss.target.scores))), True
+        by_site = 1.0 if self.run.spec.weights == "samples" else self.counts.sum()
+        for place in {place for place, _ in asked}:
+            out, left = self.out[place - 1], self.left[place]
+            if not place or not out.rows:
+                continue
+            where = [i for i, (k, _) in enumerate(asked) if k == place]
+            held, before = self.shard(place, out), self.shard(place, left if left.rows else out)
+            sound &= all(self.enough(problem, held, asked[i][1]["x"]) for i in where)
+            models = jax.tree.map(lambda *a: np.stack(a), *(asked[i][1]["x"] for i in where))
+            losses, others = judged_by(loss, one(before), one(held), models)
+            columns = [losses, *(others[name] for name in sorted(others))]
+            sums[where] = np.stack(columns, axis=1) * self.counted(out) / by_site
+        return sums.ravel(), sound
+
+    def shard(self, place: int, table: Table) -> Shard:
+        """Some rows of a set, by what was agreed on for it; all have room for the whole table."""
+        key = place, id(table)
+        if key not in self.shards:
+            about = (self.run.spec, [table], self.run.agreements[place], np.ones(1))
+            shards = shards_for(*about, padded_size(self.table.rows))
+            self.shards[key] = jax.tree.map(lambda a: a[0], shards)
+        return self.shards[key]
+
+
+def one(shard: Shard) -> Shard:
+    """As one of several."""
+    return jax.tree.map(lambda a: a[None], shard)

@@ -1,0 +1,80 @@
+"""A path and its folds from sums alone are those of `proxfl path` over the same files."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from proxfl.deploy.masking.path import PathOfSums, refuse_path
+from proxfl.deploy.masking.path_answering import PathSums
+from proxfl.errors import InputError
+from proxfl.train.choice import Choice
+from proxfl.train.folds import names_of, path_with_folds
+from proxfl.train.spec import Spec
+from proxfl.train.train import begin, read_tables, run
+
+NAMES = ("east", "north", "south")
+SHORT = Choice(points=4, ratio=0.05, folds=3)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Sites that differ in size; a column has gaps, and rows count differently."""
+    rng, folder, made = np.random.default_rng(0), tmp_path_factory.mktemp("data"), []
+    for i, name in enumerate(NAMES):
+        A = rng.normal(size=(33 + 9 * i, 3)) * [1, 10, 0.1] + 0.3 * i
+        y = A @ [1.0, 0.1, 5.0] + rng.normal(size=len(A))
+        A[::7, 1] = np.nan
+        made.append(folder / f"{name}.csv")
+        frame = pd.DataFrame(A, columns=list("abc")).assign(y=y, k=1 * (y > 0.3 * i))
+        frame.assign(n=rng.integers(1, 4, len(A))).to_csv(made[-1], index=False)
+    return [str(path) for path in made]
+
+
+KINDS = {
+    "logistic": {"target": "k", "loss": "logistic", "exclude": ["y", "n"], "missing": "mean"},
+    "squared": {"target": "y", "loss": "squared", "exclude": ["k", "n"], "missing": "mean"}
+    | {"standardise": True, "weights": "uniform"},
+    "weighted": {"target": "y", "loss": "squared", "exclude": ["k"], "missing": "mean"}
+    | {"row_weights": "n", "intercept": False},
+}
+
+
+def from_sums(spec, choice, tables):
+    """The program of a path over sums that nobody masks; and what was asked."""
+    about = (spec.replace(**{choice.sweep: 1.0}), choice, names_of(choice, NAMES))
+    features, asked = tables[0].features, []
+    labels = sorted({label for t in tables for label in np.unique(t.y)} if "k" in spec.target else ())
+    sites = []
+    for i, table in enumerate(tables):
+        sites.append(PathSums(PathOfSums(*about, features, labels), i, table, Path(".")))
+    program = PathOfSums(*about, features, labels)
+
+    def ask(question):
+        asked.append(question)
+        for site in sites:
+            site.run.agreement, site.run.agreements = program.agreement, program.agreements
+        answers = [site(question) for site in sites]
+        assert all(sound and len(values) == question.length for values, sound in answers)
+        return sum(values for values, _ in answers)
+
+    program(ask)
+    return program, asked
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", ["rows", "sites"])
+def test_a_path_of_sums_is_that_of_the_files(kind, by, files):
+    spec, choice = Spec(sites=files, **KINDS[kind]).read_files(), SHORT.replace(by=by)
+    tables = read_tables(spec)
+    there, asked = from_sums(spec, choice, tables)
+    path, scores = path_with_folds(spec, tables, choice)
+    near = {"rtol": 1e-12, "atol": 1e-12}
+    np.testing.assert_allclose(there.path.weights, path.weights, **near)
+    np.testing.assert_allclose(there.path.coef, path.coef, **near)
+    for name in ("losses", "shares", "rounds"):
+        np.testing.assert_allclose(
+            getattr(there.validation, name), getattr(scores, name), **near
+        )
+    assert there.validation.scores.keys() == scores.scores.keys() - {"auc"}
