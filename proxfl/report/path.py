@@ -61,15 +61,20 @@ class Found(NamedTuple):
 
 def write(where: Path, found: Found, command: str) -> None:
     with whole_folder(where) as made:
-        training.save(made / folder.CHOSEN, found.fit, command)
-        for name, frame in frames(found).items():
-            text = frame.map(csv_cell).to_csv(index=False, lineterminator="\n")
-            write_text(made / f"{name}.csv", text)
-        documents.write_json(made / SUMMARY, summary(found, command))
-        with training.allowed_to_fail(where):
-            drawn = figures(found.path, found.validation)
-            report(found, drawn, command).write(made / REPORT)
-            plots.save_figures(drawn, made / "figures")
+        fill(made, found, command)
+
+
+def fill(made: Path, found: Found, command: str) -> None:
+    """Write the files into a folder that is there; the figures last, so that none can cost it."""
+    training.save(made / folder.CHOSEN, found.fit, command)
+    for name, frame in frames(found).items():
+        text = frame.map(csv_cell).to_csv(index=False, lineterminator="\n")
+        write_text(made / f"{name}.csv", text)
+    documents.write_json(made / SUMMARY, summary(found, command))
+    with training.allowed_to_fail(made):
+        drawn = figures(found.path, found.validation)
+        report(found, drawn, command).write(made / REPORT)
+        plots.save_figures(drawn, made / "figures")
 
 
 def frames(found: Found) -> dict[str, pd.DataFrame]:

@@ -11,6 +11,7 @@ from proxfl.deploy.protocol.study import make_study, read_table
 from proxfl.deploy.server.checkpoint import books_at
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.masked import MaskedRun
+from proxfl.deploy.server.path import PathRun
 from proxfl.deploy.server.proposal import propose
 from proxfl.deploy.server.status import Status
 from proxfl.deploy.server.training import RunOptions, Training
@@ -19,6 +20,7 @@ from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.reception import Reception
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
+from proxfl.report import path as path_report
 from proxfl.report import training as report
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
@@ -60,9 +62,10 @@ class Field:
         self.transport = MemoryTransport(self.sites)
         self.lives = 0
 
-    def ask(self, **options):
-        """Another study, in place of the one before."""
-        self.study = make_study("field", "field", NAMES, Spec(**options), unmasked=not self.masked)
+    def ask(self, choice=None, **options):
+        """Another study, in place of the one before; with a choice, of a path."""
+        how = {"unmasked": not self.masked, "choice": choice}
+        self.study = make_study("field", "field", NAMES, Spec(**options), **how)
 
     @property
     def spec(self):
@@ -103,6 +106,9 @@ class Field:
         federation = self.reach(self.study.id, patience, **kept)
         status = Status(self.folder / "status.json", lambda: NAMES, run="1", sites=NAMES)
         given = RunOptions(out=str(out), **options)
+        if self.study.ask == "path":
+            about = (self.study, out, "proxfl federate run", True, federation, status)
+            return PathRun(*about)
         if self.study.masked:
             return MaskedRun(self.study, out, "proxfl federate run", True, federation, status)
         return Training(self.study, given, federation, books, status)
@@ -113,7 +119,8 @@ class Field:
         with training.status:
             self.propose(training.federation.ledger)
             fit = training.run()
-            report.save(self.folder / out, fit, "proxfl federate run")
+            write = path_report.fill if self.study.ask == "path" else report.save
+            write(self.folder / out, fit, "proxfl federate run")
         return fit
 
     def trained(self):

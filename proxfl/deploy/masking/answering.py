@@ -72,10 +72,6 @@ class MaskedSite:
             sound = self.enough(problem, shard, payload["x"])
         return in_sum(bounded(TASKS[task](problem, shard, payload)), self.mass), sound
 
-    def models(self, question: Question) -> int:
-        """How many models a question is about."""
-        return 1
-
     def prepared(self) -> tuple[Problem, Shard]:
         """What the run is about, and the site's rows as it wants them."""
         agreement = self.run.agreement

@@ -17,11 +17,11 @@ def label(purpose: str) -> bytes:
 
 def message(purpose: str, *fields: bytes | int) -> bytes:
     """The bytes that a digest or a signature is over; whole numbers take eight, little-endian."""
-    content = label(purpose)
+    parts = [label(purpose)]
     for field in fields:
         data = field.to_bytes(8, "little") if isinstance(field, int) else field
-        content += len(data).to_bytes(4, "little") + data
-    return content
+        parts += [len(data).to_bytes(4, "little"), data]
+    return b"".join(parts)
 
 
 def digest(purpose: str, *fields: bytes | int) -> bytes:

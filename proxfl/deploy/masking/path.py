@@ -102,6 +102,10 @@ class PathOfSums(MaskedTraining):
         self.validation: Validation | None = None
         self.final = spec
 
+    @property
+    def sets_in_all(self) -> int:
+        return 1 + len(self.folds)
+
     def __call__(self, ask: Ask) -> Question:
         with precision(np.float64):
             sums = self.sets(ask)
@@ -130,7 +134,7 @@ class PathOfSums(MaskedTraining):
 
     def sets(self, ask: Ask) -> "SetsInSums":
         """Every set's agreement; how much its rows count, and those that its fold left out."""
-        folds, width, moments = len(self.folds), len(self.features), [{}] * (len(self.folds) + 1)
+        folds, width, moments = len(self.folds), len(self.features), [{}] * self.sets_in_all
         told = ask(Question("rows", NO_NUMBERS, 4 * folds + 5))
         by_set, out, (members, dropped) = np.split(told, [3 * folds + 3, 4 * folds + 3])
         mass, rows, total = by_set.reshape(-1, 3).T
@@ -239,6 +243,11 @@ def in_parts(asked: Sequence[Any], size: Callable[[Any], int]) -> list[list[Any]
         parts[-1].append(one)
         room -= needs
     return parts
+
+
+def models_in(question: Question) -> int:
+    """How many models a question is about, by which it counts."""
+    return len(question.numbers.get(PLACES, (0,)))
 
 
 def question_of(

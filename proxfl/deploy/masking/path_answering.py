@@ -63,9 +63,6 @@ class PathSums(MaskedSite):
         each = zip(self.left, means, strict=True)
         return np.concatenate([self.moments(table, mean) for table, mean in each]), True
 
-    def models(self, question: Question) -> int:
-        return len(question.numbers.get(PLACES, (0,)))
-
     def rows(self) -> np.ndarray:
         told = [(self.mass_of(t), float(t.rows), self.counted(t)) for t in self.left]
         by_site = 1.0 if self.run.spec.weights == "samples" else self.counts.sum()

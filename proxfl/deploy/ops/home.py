@@ -90,6 +90,8 @@ class RunStatus(TypedDict):
     sites: list[str]
     present: list[str]
     options: dict[str, Any]
+    models: NotRequired[int]  # of a path, that are done
+    models_in_all: NotRequired[int]
     round: NotRequired[int]
     rounds: NotRequired[int]
     optimality: NotRequired[float | None]

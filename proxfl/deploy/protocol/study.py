@@ -14,8 +14,9 @@
     l1 = 0.01
     features = ["age", "bmi"]              # if left out: all columns but the target
 
-A study that evaluates has, in place of a problem, `model`, the text of a model.json, and a table
-`how`: threshold, draws and seed.
+A study of a path has, beside a problem without the weight that is swept, a table `choice` with the
+options of `proxfl path`: sweep, points, ratio, by, folds, rule. A study that evaluates has, in
+place of a problem, `model`, the text of a model.json, and a table `how`: threshold, draws and seed.
 
 Nothing in it is private. It names no file: what options read from files is in it. Its name on the
 wire is the SHA-256 of its bytes, all of it, so that nothing about a study changes once it began.
@@ -36,8 +37,10 @@ from proxfl.errors import InputError
 from proxfl.storage.files import write_bytes
 from proxfl.storage.typed import misfit
 from proxfl.tables import Table, read_site
+from proxfl.train.choice import Choice
 from proxfl.train.evaluate import Applied, How
 from proxfl.train.folder import parsed_model
+from proxfl.train.folds import names_of
 from proxfl.train.spec import Spec, columns_of, wanted_of
 from proxfl.train.train import refuse_empty
 
@@ -67,6 +70,7 @@ class StudyFile(TypedDict):
     version: str
     unmasked: NotRequired[bool]
     problem: NotRequired[dict[str, Any]]
+    choice: NotRequired[dict[str, Any]]
     model: NotRequired[str]
     how: NotRequired[HowFile]
 
@@ -84,6 +88,12 @@ class Study:
     model: str = field(compare=False, default="")
     how: How = field(compare=False, default=How())
     unmasked: bool = field(compare=False, default=False)
+    choice: Choice | None = field(compare=False, default=None)  # of a path
+
+    @property
+    def folds(self) -> tuple[str, ...]:
+        """What the folds of a path are called."""
+        return () if self.choice is None else names_of(self.choice, self.sites)
 
     @property
     def maskable(self) -> bool:
@@ -105,9 +115,14 @@ class Study:
 
 
 # What may be asked, and what the text then has.
-ASKS = {"train": {"problem"}, "evaluate": {"model", "how"}}
+ASKS = {
+    "train": {"problem"},
+    "path": {"problem", "choice"},
+    "evaluate": {"model", "how"},
+}
 OPTIONAL = set().union(*ASKS.values())
 MOST_DRAWS = 10_000
+MOST_FOLDS, MOST_POINTS = 100, 1000
 
 
 def study_text(name: str, federation: str, sites: Sequence[str], ask: str, **parts: Any) -> str:
@@ -121,14 +136,18 @@ def make_study(
     federation: str,
     sites: Sequence[str],
     spec: Spec,
-    ask: str = "train",
     unmasked: bool = False,
+    choice: Choice | None = None,
 ) -> Study:
-    """A study of a problem, with the content of the files that the problem names."""
+    """A study of a problem, with the content of the files that the problem names, or of a path."""
     changed = spec.read_files().changed()
     problem = {key: value for key, value in changed.items() if key not in OWN}
-    clear = in_the_clear(unmasked)
-    return read_study(study_text(name, federation, sites, ask, **clear, problem=problem))
+    more = in_the_clear(unmasked)
+    if choice is None:
+        return read_study(study_text(name, federation, sites, "train", **more, problem=problem))
+    problem.pop(choice.sweep, None)
+    more |= {"problem": problem, "choice": choice.to_dict()}
+    return read_study(study_text(name, federation, sites, "path", **more))
 
 
 def read_study(text: str) -> Study:
@@ -153,6 +172,12 @@ def read_study(text: str) -> Study:
         raise InputError(f"The study cannot be read: the key {odd[0]!r} is missing or not for it.")
     about = (text, held["name"], held["federation"], sites, held["ask"])
     unmasked = held.get("unmasked", False)
+    if held["ask"] == "path":
+        choice = choice_in(held["choice"])
+        if choice.sweep in held["problem"]:
+            raise InputError(f"The study has {choice.sweep!r}, the weight that its path chooses.")
+        spec = problem_in(held["problem"] | {choice.sweep: 1.0})
+        return Study(*about, spec, unmasked=unmasked, choice=choice)
     if "problem" in held:
         return Study(*about, problem_in(held["problem"]), unmasked=unmasked)
     how = How(**held["how"])
@@ -178,6 +203,17 @@ def in_the_clear(unmasked: bool) -> dict[str, Any]:
 def applied(study: Study) -> Applied:
     """The model of a study that evaluates, which reads files as it was trained on them."""
     return Applied.of(*parsed_model(study.model, "The model of the study")).at_site(None)
+
+
+def choice_in(held: Mapping[str, Any]) -> Choice:
+    """How the weight of a path is chosen, within what a site does for a study."""
+    choice = Choice(**held)
+    if choice.folds > MOST_FOLDS or choice.points > MOST_POINTS:
+        raise InputError(
+            f"a path over sites has at most {MOST_FOLDS} folds and {MOST_POINTS} points, got "
+            f"{choice.folds} and {choice.points}; use fewer."
+        )
+    return choice
 
 
 def problem_in(held: Mapping[str, Any]) -> Spec:

@@ -115,16 +115,9 @@ class MaskedRun:
 
     def enter(self) -> tuple[Members, Charter]:
         """The members by their keys, and what they have in common."""
-        told = self.federation.ask("enter", {})
-        charters = {
-            site: read(charter_in, site, answer["charter"])
-            for site, answer in with_parts(told, "key", "charter").items()
-        }
+        told = with_parts(self.federation.ask("enter", {}), "key", "charter")
         keys = {site: read(key_in, site, told[site]["key"]) for site in self.study.sites}
-        names = {site: ", ".join(sorted(held.features)) for site, held in charters.items()}
-        refuse_other("set of columns", names)
-        labels = sorted({label for held in charters.values() for label in held.labels}, key=ordered)
-        return Members.of(keys), Charter(charters[self.study.sites[0]].features, tuple(labels))
+        return Members.of(keys), charter_of(self.study, told)
 
     def greet(self) -> list[Hello]:
         """Everybody's hello; TooFewSites while a person has still to compare words."""
@@ -196,6 +189,15 @@ class MaskedRun:
             bytes_down=made.down,
             faults=len(ledger.faults),
         )
+
+
+def charter_of(study: Study, told: Mapping[str, Mapping[str, Any]]) -> Charter:
+    """What the tables of all sites have in common."""
+    charters = {site: read(charter_in, site, answer["charter"]) for site, answer in told.items()}
+    names = {site: ", ".join(sorted(held.features)) for site, held in charters.items()}
+    refuse_other("set of columns", names)
+    labels = sorted({label for held in charters.values() for label in held.labels}, key=ordered)
+    return Charter(charters[study.sites[0]].features, tuple(labels))
 
 
 def read(take: Callable[[Any], Any], site: str, answer: Any) -> Any:

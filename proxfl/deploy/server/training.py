@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.path import refuse_path
 from proxfl.deploy.masking.training import refuse_unmaskable
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.permissions import lock, private_folder
@@ -25,7 +26,7 @@ from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import LOOSE, Study
 from proxfl.deploy.protocol.transport import Transport
-from proxfl.deploy.server import checkpoint, evaluation
+from proxfl.deploy.server import checkpoint, evaluation, path
 from proxfl.deploy.server.checkpoint import Books, books_at
 from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
 from proxfl.deploy.server.epoch import next_epoch
@@ -92,6 +93,8 @@ def refuse_quorum(spec: Spec, sites: int, quorum: int) -> None:
 
 def refuse_masked(study: Study, options: RunOptions) -> None:
     """Refuse what sites that follow the run would not follow."""
+    if study.choice is not None:
+        refuse_path(study.spec, study.choice, len(study.sites), study.masked)
     if not study.masked:
         return
     if study.ask == "train":
@@ -135,6 +138,9 @@ def carry_out(
             evaluation.save(out, study, found, options.command)
         elif study.ask == "evaluate":
             evaluation.save(out, study, evaluation.evaluate(study, federation), options.command)
+        elif study.ask == "path":
+            about = (study, out, options.command, options.secure, federation, status)
+            path.save(out, path.PathRun(*about).run(), options.command)
         elif study.masked:
             report.save(out, masked.run(), options.command)
         else:

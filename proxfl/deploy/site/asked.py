@@ -1,7 +1,7 @@
 """How much a study may ask: counted in the audit log, so that it holds across lives and studies.
 
-A question that is repeated after a lost reply is one more, unless it is a round's, whose answer is
-stored and given again.
+A question about several models counts as one for each. One that is repeated after a lost reply is
+one more, unless it is a round's, whose answer is stored and given again.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Asked:
     office: Office
     study: str
 
-    def check(self, site: str, rows: int) -> None:
-        """Refuse one question more, if there were so many."""
+    def check(self, site: str, rows: int, more: int = 1) -> None:
+        """Refuse so many questions more, if with them there were too many."""
         most, number = self.office.policy.questions(rows), self.office.asked(self.study)
-        if number >= most:
+        if number + more > most:
             raise BadMessage(
                 f"Site {site} has answered {number} questions, all that its policy allows until a "
                 "person there approves this study: proxfl federate approve."

@@ -94,7 +94,8 @@ class Audit:
             self.read += len(line) + 1
             self.head = Head(self.head.lines + 1, digest_of(line))
             told = parsed(line)
-            self.answers[told.get("study", "")] += told.get("what") == ANSWER
+            if told.get("what") == ANSWER:
+                self.answers[told.get("study", "")] += told.get("models", 1)
             if told.get("what") == STUDY:
                 self.decisions[told["study"]] = told["decision"]
 

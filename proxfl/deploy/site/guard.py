@@ -8,6 +8,7 @@ sample size). Below a share of its rows, there is no number.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -67,3 +68,11 @@ def share_behind(loss: Any, x: Point, batch: Any, weights: Any) -> Scalar:
 def share_at(problem: Problem, shard: Shard, x: Point) -> Scalar:
     """The same at a model, for a site's own rows."""
     return share_behind(problem.loss, x, shard.examples, shard.row_weights(shard.weight.dtype))
+
+
+def guards(share: float) -> tuple[Callable[[Problem], Problem], Callable[..., bool]]:
+    """What hides numbers that hang on too few rows, and what says whether a model's would."""
+    if not share:
+        return lambda problem: problem, lambda problem, shard, x: True
+    guarded = lambda problem: dataclasses.replace(problem, loss=Guarded(problem.loss, share))
+    return guarded, lambda problem, shard, x: float(share_at(problem, shard, x)) >= share

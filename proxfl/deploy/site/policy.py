@@ -26,9 +26,11 @@ from proxfl.options.option import by_key
 from proxfl.storage.files import write_text
 from proxfl.tables import Table
 from proxfl.tables.formats import is_sparse
+from proxfl.train.folds import deal_at
 from proxfl.train.spec import Spec, beside_of, columns_of, loss_of, schema_of
 
 FILE = "policy.toml"
+MOST_CELLS = 20  # that a log names
 
 
 class Proposal(NamedTuple):
@@ -41,10 +43,21 @@ class Proposal(NamedTuple):
     table: Table
     asked: int = 0
     seen: int = 0
+    site: str = ""
 
     @property
     def spec(self) -> Spec:
         return self.study.spec
+
+    @property
+    def parts(self) -> list[Table]:
+        """The sets of rows that numbers are about: of a path also each fold, and what it leaves."""
+        choice, table = self.study.choice, self.table
+        if choice is None or choice.by == "sites":
+            return [table]
+        dealt = deal_at(self.spec, choice, table, self.study.sites.index(self.site))
+        folds = range(choice.folds)
+        return [table, *(table.only(d) for k in folds for d in (dealt == k, dealt != k))]
 
 
 class Objection(NamedTuple):
@@ -82,9 +95,11 @@ class Rule(NamedTuple):
 
 
 def few_rows(policy: Policy, about: Proposal) -> Iterator[Objection]:
-    if about.table.rows < policy.rows:
-        found = f"there are {about.table.rows} rows"
-        yield Objection(f"it takes part with {policy.rows} rows or more", found)
+    rows = min(part.rows for part in about.parts)
+    if rows < policy.rows:
+        each = "" if rows == about.table.rows else " in each fold, and without it; use fewer folds"
+        found = f"there are {rows} rows"
+        yield Objection(f"it takes part with {policy.rows} rows or more{each}", found)
     if (about.spec.batch or policy.rows) < policy.rows:
         yield Objection(
             f"a step on {about.spec.batch} rows tells of fewer than {policy.rows}; raise batch"
@@ -102,12 +117,14 @@ def in_the_clear(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 
 def small_cells(policy: Policy, about: Proposal) -> Iterator[Objection]:
-    found = [f"{n} {what}" for what, n in cells(about.table, about.spec) if 0 < n < policy.count]
+    each = (cell for part in about.parts for cell in cells(part, about.spec))
+    found = [f"{n} {what}" for what, n in each if 0 < n < policy.count]
     if found:
+        where = "" if about.study.choice is None else " of a fold"
         yield Objection(
             "a label, a gap or an unusual value in some column is that of fewer than "
-            f"{policy.count} rows; join rare values, or leave columns out",
-            f"there are {', '.join(found)}",
+            f"{policy.count} rows{where}; join rare values, or leave columns out",
+            f"there are {', '.join(found[:MOST_CELLS])}",
         )
 
 
@@ -129,7 +146,8 @@ def cells(table: Table, spec: Spec) -> Iterator[tuple[str, int]]:
 
 def large_models(policy: Policy, about: Proposal) -> Iterator[Objection]:
     labels = loss_of(about.spec).target.labels(about.table.y)
-    yield from too_large(policy, about.table.rows, len(about.table.features), len(labels) or 1)
+    rows = min(part.rows for part in about.parts)
+    yield from too_large(policy, rows, len(about.table.features), len(labels) or 1)
 
 
 def too_large(policy: Policy, rows: int, features: int, outputs: int) -> Iterator[Objection]:
@@ -148,6 +166,9 @@ def kinked(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 
 def tells_hessians(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.study.choice is not None and not policy.hessians:
+        yield Objection("it tells no Hessian, which a path needs")
+        return
     if about.spec.inference and not policy.hessians:
         yield Objection("it tells no Hessian, which inference needs; leave inference out")
     if about.spec.algorithm in ("auto", "newton") and not policy.hessians:

@@ -27,6 +27,7 @@ from proxfl.deploy.site.audit import STUDY
 from proxfl.deploy.site.evaluation import EvaluationSite
 from proxfl.deploy.site.following import FollowingSite
 from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.path import PathSite
 from proxfl.deploy.site.policy import FILE as POLICY
 from proxfl.deploy.site.policy import Objection, Proposal
 from proxfl.deploy.site.site import Site
@@ -36,7 +37,11 @@ from proxfl.tables import Table
 
 log = logging.getLogger("proxfl.deploy")
 
-KINDS = {"train": Site, "evaluate": EvaluationSite}  # what takes part, by what is asked
+KINDS = {
+    "train": Site,
+    "path": PathSite,
+    "evaluate": EvaluationSite,
+}  # what takes part, by what is asked
 
 
 def kind_of(study: Study) -> Any:
@@ -130,7 +135,8 @@ class Reception:
         except InputError as error:
             told = Objection("its file cannot be read for the study; its log says why", str(error))
             return None, [told]
-        proposal = Proposal(study, table, self.office.asked(study.id), self.seen(study))
+        counts = (self.office.asked(study.id), self.seen(study))
+        proposal = Proposal(study, table, *counts, self.name)
         found += self.office.policy.objections(proposal)
         if self.office.approved(study.id):
             found = [one for one in found if not one.waits]

@@ -160,13 +160,18 @@ class Site:
             raise InputError(f"It is between {agreement.sites}, not {sites}.")
         if agreement.rows[sites.index(self.name)] != self.table.rows:
             raise InputError(f"It gives this site other than {self.table.rows} rows.")
-        if sorted(agreement.features) != sorted(self.table.features):
-            raise InputError("It names other features than this table has.")
-        for name in ("centre", "scale", "unit", "fill"):
-            numbers = np.array(getattr(agreement, name), float)
-            sound = numbers.shape == (len(agreement.features),) and np.isfinite(numbers).all()
-            if not sound or (name in ("scale", "unit") and not (numbers > 0).all()):
-                raise InputError(f"Its {name} is not one sound number for each feature.")
+        refuse_unsound(agreement, self.table)
         size = (self.table.rows, len(agreement.features), len(agreement.targets))
         for objection in too_large(self.office.policy, *size):
             raise InputError(f"{objection.sentence}: {objection.detail}.")
+
+
+def refuse_unsound(agreement: Agreement, table: Table) -> None:
+    """Refuse features that a table does not have, and numbers for them that cannot be."""
+    if sorted(agreement.features) != sorted(table.features):
+        raise InputError("It names other features than this table has.")
+    for name in ("centre", "scale", "unit", "fill"):
+        numbers = np.array(getattr(agreement, name), float)
+        sound = numbers.shape == (len(agreement.features),) and np.isfinite(numbers).all()
+        if not sound or (name in ("scale", "unit") and not (numbers > 0).all()):
+            raise InputError(f"Its {name} is not one sound number for each feature.")

@@ -1,0 +1,201 @@
+"""`proxfl path` over real sites: a program over sums, which are masked or told site by site.
+
+Every sum is on the disk before the next question, in the folder of results, `exchanges/`: a run
+that is resumed goes through its program again, and asks for what is not there yet.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from proxfl.deploy.masking.digests import digest
+from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.messages import Charter, as_bytes, question_payload
+from proxfl.deploy.masking.path import PathOfSums
+from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.training import ALL
+from proxfl.deploy.ops.home import EXCHANGES
+from proxfl.deploy.protocol.study import Study
+from proxfl.deploy.server.deployed import by_kind, deployed
+from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.ledger import Ledger
+from proxfl.deploy.server.masked import MaskedRun, charter_of, with_parts
+from proxfl.deploy.server.status import TRAINING, Status, after_round
+from proxfl.errors import InputError
+from proxfl.report import path as report
+from proxfl.report.path import Found
+from proxfl.storage.files import write_bytes
+from proxfl.train.drivers.driver import Driver, Record
+from proxfl.train.local import Traffic, total
+from proxfl.train.train import Fit
+
+
+class KeptSums:
+    """The sums of one path in one folder; each is the answer to one question about some tables."""
+
+    def __init__(self, folder: Path, tables: str):
+        self.folder, self.tables, self.step = folder, tables, 0
+
+    def place(self, question: Question) -> tuple[Path, bytes]:
+        """Where the next sum lies, and what it is the sum of."""
+        self.step += 1
+        name = digest("kept", self.tables.encode(), question.content)
+        return self.folder / f"{self.step:08d}.safetensors", name
+
+    def sum_at(self, path: Path, name: bytes) -> np.ndarray | None:
+        if not path.exists():
+            return None
+        try:
+            held = safetensors.numpy.load(path.read_bytes())
+        except safetensors.SafetensorError:
+            raise InputError(f"{path}: this is no sum of a path; restore it.") from None
+        if held["of"].tobytes() != name:
+            raise InputError(
+                f"{path}: the run it is of had other data at a site, other options or another "
+                "version; restore them, or start a new run."
+            )
+        return held["sum"]
+
+    def keep(self, path: Path, name: bytes, total: np.ndarray) -> None:
+        write_bytes(
+            path, safetensors.numpy.save({"sum": total, "of": as_bytes(name)}), private=True
+        )
+
+
+@dataclass
+class PathRun:
+    """One life of a path."""
+
+    study: Study
+    out: Path
+    command: str
+    secure: bool
+    federation: RemoteFederation
+    status: Status
+    traffic: list[Traffic] = field(default_factory=list)
+
+    def run(self) -> Found:
+        begun, folder = time.monotonic(), self.out / EXCHANGES
+        resumed = folder.exists()
+        program, fingerprints, more = (self.masked if self.study.masked else self.clear)(folder)
+        if program.found is None:
+            raise RuntimeError("A path that has ended has found something.")
+        rounds = dict.fromkeys(self.study.sites, len(program.found.solution.records))
+        about: Any = {"quorum": 0, "resumed": int(resumed), "secure": self.secure}
+        ledger = self.federation.ledger
+        fit = Fit(
+            **program.found._asdict(),
+            spec=program.final,
+            agreement=program.agreements[0],
+            fingerprints=fingerprints,
+            dropped={ALL: program.dropped},
+            traffic=self.traffic,
+            ledger=by_kind(ledger),
+            seconds=time.monotonic() - begun,
+            deployment=deployed(ledger, self.study, rounds, **about) | more,
+        )
+        return found_of(program, fit, ledger)
+
+    def masked(self, folder: Path) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
+        about = (self.study, self.out, self.command, self.secure, self.federation, self.status)
+        run = MaskedRun(*about)
+        program, masking = run.conduct(Kept(folder), self.program)
+        return program, run.fingerprints, {"masking": masking}
+
+    def clear(self, folder: Path) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
+        told = with_parts(self.federation.ask("enter", {}), "charter", "fingerprint")
+        fingerprints = {site: str(told[site]["fingerprint"]) for site in self.study.sites}
+        charter = charter_of(self.study, told)
+        program = self.program(charter)
+        kept = KeptSums(folder, json.dumps(fingerprints))
+        program(ClearSums(program, charter, self.study, self.federation, kept).ask)
+        return program, fingerprints, {}
+
+    def program(self, charter: Charter) -> PathOfSums:
+        study = self.study
+        if study.choice is None:
+            raise ValueError("A study of a path has a choice.")
+        about = (study.spec, study.choice, study.folds, *charter)
+        made = PathOfSums(*about, self.watch, lambda done: self.status.tell(models=done))
+        self.status.tell(state=TRAINING, models_in_all=study.choice.points * made.sets_in_all)
+        return made
+
+    def watch(self, driver: Driver, records: list[Record]) -> None:
+        """After every round of the chosen model."""
+        ledger = self.federation.ledger
+        made = total(by_kind(ledger))
+        self.traffic.append(made)
+        self.status.tell(
+            **after_round(records, 0.0, driver.settings),
+            answered=len(self.study.sites),
+            away=[],
+            bytes_up=made.up,
+            bytes_down=made.down,
+            faults=len(ledger.faults),
+        )
+
+
+@dataclass
+class ClearSums:
+    """Sums of what sites tell one by one."""
+
+    program: PathOfSums
+    charter: Charter
+    study: Study
+    federation: RemoteFederation
+    kept: KeptSums
+    agreed: bool = False
+
+    def ask(self, question: Question) -> np.ndarray:
+        """The sum of all sites' answers, from the disk if it is there."""
+        path, name = self.kept.place(question)
+        known = self.kept.sum_at(path, name)
+        if known is not None:
+            return known
+        self.agree()
+        asked = question_payload(question) | {"charter": self.charter.text}
+        answers = self.federation.ask("sums", asked, booked=question.kind.split()[0])
+        each = [sums_in(site, answers[site], question) for site in self.study.sites]
+        found = np.sum(each, axis=0)
+        self.kept.keep(path, name, found)
+        return found
+
+    def agree(self) -> None:
+        """Tell all sites what their sums come to, once that is known."""
+        if self.agreed or not self.program.agreements:
+            return
+        told = json.dumps([agreement.to_dict() for agreement in self.program.agreements])
+        self.federation.ask("agree", {"charter": self.charter.text, "agreements": told})
+        self.agreed = True
+
+
+def sums_in(site: str, answer: Any, question: Question) -> np.ndarray:
+    """What a site sent, or InputError if no site of ours would send it."""
+    found = answer.get("sums")
+    sound = isinstance(found, np.ndarray) and found.dtype == np.float64
+    if not sound or found.shape != (question.length,):
+        raise InputError(f"Site {site} sent no sums of this path; check its version of proxfl.")
+    return found
+
+
+def found_of(program: PathOfSums, fit: Fit, ledger: Ledger) -> Found:
+    """What a program came to, and what its exchanges cost."""
+
+    def sent(kind: str) -> Traffic:
+        ways = (ledger.total(way, kind=kind).payload for way in ("up", "down"))
+        return Traffic(ledger.exchanges[kind], *ways)
+
+    if program.path is None or program.validation is None:
+        raise RuntimeError("A path that has ended has found something.")
+    walked = replace(program.path, traffic=sent("models"))
+    return Found(walked, replace(program.validation, traffic=sent("scores")), fit)
+
+
+def save(out: Path, found: Found, command: str) -> None:
+    report.fill(out, found, command)
