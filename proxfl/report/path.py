@@ -126,8 +126,14 @@ def summary(found: Found, command: str) -> dict[str, Any]:
         "largest_weight": float(path.weights[0]),
         "left_out_loss": float(validation.mean[index]),
         "left_out_error": float(validation.error[index]),
-        **{f"left_out_{name}": known(mean[index]) for name, mean in validation.mean_scores.items()},
+        **{
+            f"left_out_{name}": known(float(mean[index]))
+            for name, mean in validation.mean_scores.items()
+        },
         "nonzeros": int(path.nonzeros[index]),
+        "choices": [[known(held) for held in row] for row in choice_rows(found)],
+        "columns": choice_columns(found),
+        "at_the_end": found.at_the_end,
         "all_converged": bool(path.converged.all()),
         "path_rounds": rounds,
         "fold_rounds": int(validation.rounds.sum()),
@@ -139,9 +145,9 @@ def summary(found: Found, command: str) -> dict[str, Any]:
     }
 
 
-def known(value: float) -> float | None:
+def known(value: Any) -> Any:
     """As JSON can hold it."""
-    return float(value) if np.isfinite(value) else None
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
@@ -157,8 +163,7 @@ def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
     )
     page.section("What was chosen")
     page.figure(drawn["cross-validation"], CAPTIONS["cross-validation"])
-    heads = ["rule", "weight", "size", "loss left out", "standard error"]
-    page.table([*heads, *found.validation.scores], choice_rows(found))
+    page.table(choice_columns(found), choice_rows(found))
     folds(page, found)
     page.section("What the model holds")
     page.figure(drawn["coefficients"], CAPTIONS["coefficients"])
@@ -204,6 +209,11 @@ def lead(found: Found) -> str:
     if found.at_the_end:
         text += " The loss is least at the end of the path; a smaller ratio would go on."
     return text
+
+
+def choice_columns(found: Found) -> list[str]:
+    heads = ["rule", "weight", "size", "loss left out", "standard error"]
+    return [*heads, *found.validation.scores]
 
 
 def choice_rows(found: Found) -> list[list[Any]]:

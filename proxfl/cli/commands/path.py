@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -16,7 +17,7 @@ from proxfl.errors import DONE, NOT_CONVERGED, InputError
 from proxfl.storage.files import refuse_full
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.fixed import applies
-from proxfl.train.folder import REPORT, read
+from proxfl.train.folder import CHOSEN, REPORT, read
 from proxfl.train.folds import deal, path_with_folds
 from proxfl.train.spec import Spec, outcome_of, read_toml
 from proxfl.train.train import ConvergenceWarning, begin, read_tables, run
@@ -38,12 +39,16 @@ disk is full or read-only (nothing written), 130 interrupted (nothing written).
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add(parser)
-    group: Any = parser.add_argument_group("path")
-    for option in Choice.table().values():
-        options.add_one(group, option)
+    add_choice(parser)
     parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.epilog = options.conventions() + "\n" + EPILOG
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    group: Any = parser.add_argument_group("path")
+    for option in Choice.table().values():
+        options.add_one(group, option)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -55,12 +60,20 @@ def main(args: argparse.Namespace) -> int:
     command = options.typed("path", args, options.given(args) | options.given(args, Choice))
     found = work(spec, choice)
     path_folder.write(where, found, command)
-    if args.json:
-        print(as_json(path_folder.summary(found, command), where))
+    return show_saved(where, args.json)
+
+
+def show_saved(where: Path, as_json: bool) -> int:
+    """A path as its folder has it; the exit code says whether the chosen model is certified."""
+    from proxfl.report.path import SUMMARY
+
+    told, chosen = json.loads((where / SUMMARY).read_text()), read(where / CHOSEN)
+    if as_json:
+        print(in_json(told, where))
         print(f"Results: {printable(where)}", file=sys.stderr)
     else:
-        show(found, where)
-    if found.fit.solution.converged:
+        show(told, chosen, where)
+    if chosen.model["certificate"]["converged"]:
         return DONE
     print("The certificate of the chosen model is not met; allow more --rounds.", file=sys.stderr)
     return NOT_CONVERGED
@@ -103,27 +116,27 @@ def work(spec: Spec, choice: Choice) -> Any:
     return Found(walked, validation, fit)
 
 
-def show(found: Any, where: Path) -> None:
+def show(told: dict[str, Any], chosen: Any, where: Path) -> None:
     from proxfl.cli.shared.results import MOST_ROWS
-    from proxfl.report.path import choice_rows
     from proxfl.train.terms import table_of
 
-    heads = ["rule", found.path.key, "size", "loss left out", "standard error"]
-    table("Choices", [*heads, *found.validation.scores], choice_rows(found))
-    columns, rows = table_of(read(where / "model").model)
+    heads = [told["choice"]["sweep"] if head == "weight" else head for head in told["columns"]]
+    rows = [[math.nan if held is None else held for held in row] for row in told["choices"]]
+    table("Choices", heads, rows)
+    columns, rows = table_of(chosen.model)
     if rows:
         table("The largest coefficients", columns, rows[:MOST_ROWS])
-    if found.at_the_end:
+    if told["at_the_end"]:
         print("The loss is least at the end of the path; a smaller --ratio would go on.")
     print(f"Results: {printable(where)}")
     if (report := where / REPORT).exists():
         print(f"Report: {printable(report)}")
-    print(f"Model: {printable(where / 'model')}")
+    print(f"Model: {printable(where / CHOSEN)}")
 
 
-def as_json(told: dict[str, Any], where: Path) -> str:
+def in_json(told: dict[str, Any], where: Path) -> str:
     from proxfl.cli.shared import results
 
     keys = ("choice", "weight", "weights", "path_rounds", "fold_rounds", "exchanges")
     own = {name: held for name, held in told.items() if name in keys or name[:9] == "left_out_"}
-    return json.dumps(json.loads(results.as_json(read(where / "model"))) | own)
+    return json.dumps(json.loads(results.as_json(read(where / CHOSEN))) | own)

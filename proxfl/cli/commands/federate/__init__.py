@@ -19,6 +19,7 @@ ACTIONS = {
     "members": "site: whose answers are summed with this site's, and by which keys it knows them",
     "audit": "site: check the log of what was asked and what left, and write a page of it",
     "run": "server: ask a study of the sites, show the progress, write the results",
+    "path": "server: choose the weight of a penalty by cross-validation, folds dealt at the sites",
     "evaluate": "server: how good a model is at the sites, from sums over their rows",
     "resume": "server: go on with a run that was interrupted",
     "status": "server: show which sites are there and how the last run stands",

@@ -5,7 +5,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,13 @@ def shared_arguments(parser: argparse.ArgumentParser) -> None:
     """What a run and its resumption may both be given."""
     for name in LOOSE:
         options.add_one(parser, Spec.table()[name])
+    add_patience(parser)
+
+
+def add_patience(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     for name, (kind, line) in PATIENCE.items():
-        parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, help=line)
+        if name not in without:
+            parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, help=line)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
@@ -138,9 +143,13 @@ def carry_out(
 
 def show(home: Home, out: Path, json: bool) -> int:
     """What a run came to; an evaluation has no certificate."""
+    from proxfl.cli.commands import path
     from proxfl.cli.commands.evaluate import show_saved
     from proxfl.report.evaluation import SUMMARY
+    from proxfl.report.path import SUMMARY as OF_PATH
 
+    if (out / OF_PATH).exists():
+        return path.show_saved(out, json)
     if (out / SUMMARY).exists():
         show_saved(out, json)
         return DONE

@@ -66,6 +66,8 @@ def standing(status: Mapping[str, Any]) -> str:
 def sentence(status: Mapping[str, Any]) -> str:
     """How far a run is, for a person."""
     sites = len(status["sites"])
+    if not OF_A_ROUND <= status.keys() and "models" in status:
+        return f"{status['models']} of {status['models_in_all']} models of the path are done"
     if not OF_A_ROUND <= status.keys():
         missing = sorted(set(status["sites"]) - set(status["present"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""

@@ -36,16 +36,22 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def write(home: Home, membership: Any, name: str, spec: Spec, unmasked: bool) -> Any:
-    """A study between all members; what it is called stays its own."""
+def write(
+    home: Home, membership: Any, name: str, spec: Spec, unmasked: bool, choice: Any = None
+) -> Any:
+    """A study between all members, of a path if there is a choice; its name stays its own."""
+    from proxfl.deploy.masking.path import refuse_path
     from proxfl.deploy.masking.training import refuse_unmaskable
     from proxfl.deploy.protocol.study import make_study
     from proxfl.train.drivers import fixed
 
     if fixed.applies(spec):
         fixed.refuse_method(spec)
-    made = make_study(name, membership.name, membership.sites, spec, unmasked=unmasked)
-    if made.masked:
+    about = (name, membership.name, membership.sites, spec)
+    made = make_study(*about, unmasked=unmasked, choice=choice)
+    if made.choice is not None:
+        refuse_path(made.spec, made.choice, len(made.sites), made.masked)
+    elif made.masked:
         refuse_unmaskable(made.spec)
     return keep(home, made)
 
