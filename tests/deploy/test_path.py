@@ -11,7 +11,7 @@ from proxfl.train.choice import Choice
 from proxfl.train.folder import read_model
 from proxfl.train.folds import path_with_folds
 from proxfl.train.train import begin, read_tables, run
-from tests.deploy.field import LOOSE, NAMES, Field
+from tests.deploy.field import LOOSE, Field
 
 SHORT = Choice(points=3, ratio=0.1, folds=3)
 ANY = LOOSE.replace(automatic=("train", "path"))

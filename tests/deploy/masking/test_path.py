@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxfl.deploy.masking.path import PathOfSums, refuse_path
+from proxfl.deploy.masking.path import PathOfSums
 from proxfl.deploy.masking.path_answering import PathSums
-from proxfl.errors import InputError
 from proxfl.train.choice import Choice
 from proxfl.train.folds import names_of, path_with_folds
-from proxfl.train.spec import Spec
-from proxfl.train.train import begin, read_tables, run
+from proxfl.train.spec import Spec, loss_of
+from proxfl.train.train import read_tables
 
 NAMES = ("east", "north", "south")
 SHORT = Choice(points=4, ratio=0.05, folds=3)
@@ -45,7 +44,8 @@ def from_sums(spec, choice, tables):
     """The program of a path over sums that nobody masks; and what was asked."""
     about = (spec.replace(**{choice.sweep: 1.0}), choice, names_of(choice, NAMES))
     features, asked = tables[0].features, []
-    labels = sorted({label for t in tables for label in np.unique(t.y)} if "k" in spec.target else ())
+    classes = loss_of(spec).target.labels
+    labels = sorted({label for table in tables for label in classes(table.y)})
     sites = []
     for i, table in enumerate(tables):
         sites.append(PathSums(PathOfSums(*about, features, labels), i, table, Path(".")))
@@ -74,7 +74,5 @@ def test_a_path_of_sums_is_that_of_the_files(kind, by, files):
     np.testing.assert_allclose(there.path.weights, path.weights, **near)
     np.testing.assert_allclose(there.path.coef, path.coef, **near)
     for name in ("losses", "shares", "rounds"):
-        np.testing.assert_allclose(
-            getattr(there.validation, name), getattr(scores, name), **near
-        )
+        np.testing.assert_allclose(getattr(there.validation, name), getattr(scores, name), **near)
     assert there.validation.scores.keys() == scores.scores.keys() - {"auc"}
