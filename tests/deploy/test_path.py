@@ -46,7 +46,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize(("masked", "options"), LAWS[:2])
+@pytest.mark.parametrize(("masked", "options"), LAWS)
 def test_a_path_over_sites_is_that_over_their_files(masked, options, tmp_path):
     field = asked(tmp_path, masked=masked, **options)
     there, (path, scores, fit) = field.run(), over_files(field)

@@ -14,6 +14,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from proxfl.deploy.masking.conductor import Exchange
 from proxfl.deploy.masking.digests import digest
 from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.masking.messages import Charter, as_bytes, question_payload
@@ -22,13 +23,12 @@ from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.training import ALL
 from proxfl.deploy.ops.home import EXCHANGES
 from proxfl.deploy.protocol.study import Study
-from proxfl.deploy.server.deployed import by_kind, deployed
+from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.masked import MaskedRun, charter_of, with_parts
 from proxfl.deploy.server.status import TRAINING, Status, after_round
 from proxfl.errors import InputError
-from proxfl.report import path as report
 from proxfl.report.path import Found
 from proxfl.storage.files import write_bytes
 from proxfl.train.drivers.driver import Driver, Record
@@ -104,8 +104,14 @@ class PathRun:
 
     def masked(self, folder: Path) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
         about = (self.study, self.out, self.command, self.secure, self.federation, self.status)
-        run = MaskedRun(*about)
-        program, masking = run.conduct(Kept(folder), self.program)
+        run, kept = MaskedRun(*about), Kept(folder)
+
+        def keep(exchange: Exchange) -> None:
+            if not kept.exchanges:
+                self.study.write(self.out / STUDY)  # of which the sums are
+            kept.add(exchange)
+
+        program, masking = run.conduct(self.program, kept.exchanges, keep)
         return program, run.fingerprints, {"masking": masking}
 
     def clear(self, folder: Path) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
@@ -163,6 +169,8 @@ class ClearSums:
         answers = self.federation.ask("sums", asked, booked=question.kind.split()[0])
         each = [sums_in(site, answers[site], question) for site in self.study.sites]
         found = np.sum(each, axis=0)
+        if self.kept.step == 1:
+            self.study.write(self.kept.folder.parent / STUDY)  # of which the sums are
         self.kept.keep(path, name, found)
         return found
 
@@ -195,7 +203,3 @@ def found_of(program: PathOfSums, fit: Fit, ledger: Ledger) -> Found:
         raise RuntimeError("A path that has ended has found something.")
     walked = replace(program.path, traffic=sent("models"))
     return Found(walked, replace(program.validation, traffic=sent("scores")), fit)
-
-
-def save(out: Path, found: Found, command: str) -> None:
-    report.fill(out, found, command)

@@ -26,13 +26,14 @@ from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import LOOSE, Study
 from proxfl.deploy.protocol.transport import Transport
-from proxfl.deploy.server import checkpoint, evaluation, path
+from proxfl.deploy.server import checkpoint, evaluation
 from proxfl.deploy.server.checkpoint import Books, books_at
 from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
 from proxfl.deploy.server.epoch import next_epoch
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.inquiry import Patience
 from proxfl.deploy.server.masked import MaskedRun
+from proxfl.deploy.server.path import PathRun
 from proxfl.deploy.server.proposal import propose
 from proxfl.deploy.server.status import Status, after_round
 from proxfl.deploy.server.summaries import aligned, read_summary
@@ -40,6 +41,7 @@ from proxfl.deploy.site.site import method_of
 from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.problem import Shard
+from proxfl.report import path as path_report
 from proxfl.report import training as report
 from proxfl.train import folder as results
 from proxfl.train.agreement import Agreement, agree, problem_of
@@ -140,7 +142,7 @@ def carry_out(
             evaluation.save(out, study, evaluation.evaluate(study, federation), options.command)
         elif study.ask == "path":
             about = (study, out, options.command, options.secure, federation, status)
-            path.save(out, path.PathRun(*about).run(), options.command)
+            path_report.fill(out, PathRun(*about).run(), options.command)
         elif study.masked:
             report.save(out, masked.run(), options.command)
         else:

@@ -9,7 +9,6 @@ Once replies have begun, nothing that goes wrong with the data is told by any ot
 flag in a reply, which shows how many sites set it and not which.
 """
 
-import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any, TypedDict
@@ -32,6 +31,7 @@ from proxfl.deploy.masking.messages import (
     replies_in,
     reply_payload,
 )
+from proxfl.deploy.masking.path import models_in
 from proxfl.deploy.masking.replica import Program, Question
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.training import SETUP, MaskedTraining
@@ -41,11 +41,11 @@ from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study
 from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.draws import secret_draws
-from proxfl.deploy.site.guard import Guarded, share_at
+from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.path import path_at
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import DiskError, InputError
-from proxfl.problem import Problem, Shard
 from proxfl.storage import documents
 from proxfl.tables import Table
 from proxfl.train.spec import declared, loss_of
@@ -74,18 +74,13 @@ Parts = tuple[Program, Callable[[Question], tuple[np.ndarray, bool]]]
 
 def training(site: "FollowingSite", charter: Charter) -> Parts:
     """A run of training, in which no answer hangs on few rows."""
-    share = site.office.policy.share
-
-    def guarded(problem: Problem) -> Problem:
-        if not share:
-            return problem
-        return dataclasses.replace(problem, loss=Guarded(problem.loss, share))
-
-    def enough(problem: Problem, shard: Shard, x: Any) -> bool:
-        return not share or float(share_at(problem, shard, x)) >= share
-
     run = MaskedTraining(site.study.spec, charter.features, charter.labels)
-    return run, MaskedSite(run, site.table, site.folder, guarded, enough)
+    return run, MaskedSite(run, site.table, site.folder, *guards(site.office.policy.share))
+
+
+def path(site: "FollowingSite", charter: Charter) -> Parts:
+    about = (site.study, site.name, site.table, site.folder, charter, site.office.policy)
+    return path_at(*about)
 
 
 def evaluation(site: "FollowingSite", charter: Charter) -> Parts:
@@ -96,6 +91,7 @@ def evaluation(site: "FollowingSite", charter: Charter) -> Parts:
 # By what is asked, the program that a site follows, and what it answers.
 PARTS: dict[str, Callable[["FollowingSite", Charter], Parts]] = {
     "train": training,
+    "path": path,
     "evaluate": evaluation,
 }
 
@@ -121,7 +117,7 @@ class FollowingSite:
     @property
     def labels(self) -> list[Any]:
         """The classes in this site's rows, unless the study names them for all."""
-        spec, known = self.study.spec, self.study.ask != "train"
+        spec, known = self.study.spec, self.study.ask == "evaluate"
         return [] if known or declared(spec) else list(loss_of(spec).target.labels(self.table.y))
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
@@ -184,7 +180,7 @@ class FollowingSite:
         setup = question.kind in UNCOUNTED
         try:
             if not setup:
-                self.asked.check(self.name, self.table.rows)
+                self.asked.check(self.name, self.table.rows, models_in(question))
             values, sound = self.answers(question)
         except DiskError:
             raise
@@ -195,6 +191,7 @@ class FollowingSite:
             (float(np.abs(a).max(initial=0.0)) for a in question.numbers.values()), default=0.0
         )
         about = {"largest": largest, "numbers": question.length, "masked": True}
+        about |= {"models": models_in(question)}
         self.asked.enter(question.kind, setup=setup, **about)
         return values, sound
 

@@ -22,7 +22,7 @@ from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
-from proxfl.deploy.site.policy import too_large
+from proxfl.deploy.site.policy import Policy, too_large
 from proxfl.deploy.site.site import AGREEMENT, refuse_unsound
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
@@ -44,6 +44,18 @@ class Agreed(TypedDict):
     agreements: list[AgreementFile]
 
 
+def path_at(
+    study: Study, site: str, table: Table, folder: Path, charter: Charter, policy: Policy
+) -> tuple[PathOfSums, PathSums]:
+    """The program of a study, and what a site answers to it, by its rules on rows."""
+    if study.choice is None:
+        raise ValueError("A study of a path has a choice.")
+    refuse_path(study.spec, study.choice, len(study.sites), study.masked)
+    run = PathOfSums(study.spec, study.choice, study.folds, *charter)
+    number = study.sites.index(site)
+    return run, PathSums(run, number, table, folder, *guards(policy.share))
+
+
 class PathSite:
     """A table, and the path that it is asked for once the sites have agreed."""
 
@@ -56,8 +68,6 @@ class PathSite:
 
     @staticmethod
     def read(study: Study, data: Path) -> Table:
-        if study.choice is not None:
-            refuse_path(study.spec, study.choice, len(study.sites), study.masked)
         return read_table(study.spec, data)
 
     def worker(self) -> Worker:
@@ -125,12 +135,8 @@ class PathSite:
         return made
 
     def answering(self, charter: Charter) -> PathSums:
-        if self.study.choice is None:
-            raise ValueError("A study of a path has a choice.")
-        run = PathOfSums(self.study.spec, self.study.choice, self.study.folds, *charter)
-        rules = guards(self.office.policy.share)
-        number = self.study.sites.index(self.name)
-        return PathSums(run, number, self.table, self.folder, *rules)
+        about = (self.study, self.name, self.table, self.folder, charter, self.office.policy)
+        return path_at(*about)[1]
 
     def check(self, agreements: list[Agreement]) -> None:
         if len(agreements) != len(self.study.folds) + 1:

@@ -22,7 +22,7 @@ from proxfl.deploy.protocol.study import LOOSE
 from proxfl.errors import DONE, FAILED, INTERRUPTED, InputError
 from proxfl.options.kinds import BILLION, as_number
 from proxfl.storage.files import refuse_full
-from proxfl.train.folder import CHECKPOINT, MODEL
+from proxfl.train.folder import CHECKPOINT, CHOSEN, MODEL
 from proxfl.train.spec import Spec
 
 
@@ -88,7 +88,7 @@ def begun_at(home: Home, asked: Any) -> Path | None:
     kept = sorted(path.parent for path in home.folder.glob(f"results*/{EXCHANGES}"))
     mine = [out for out in kept if (out / STUDY).exists()]
     mine = [out for out in mine if read_study_at(out / STUDY).id == asked.id]
-    done = [out for out in mine if (out / MODEL).exists()]
+    done = [out for out in mine if (out / MODEL).exists() or (out / CHOSEN / MODEL).exists()]
     if done:
         raise InputError(
             f"study {asked.name} has its results in {done[0]}; under masks a study is asked once, "
