@@ -21,6 +21,7 @@ from proxfl.deploy.site.guard import Guarded, share_at
 from proxfl.deploy.site.noise import keep_noise, secret_key
 from proxfl.deploy.site.store import Store
 from proxfl.engine.visit import round_key, visit
+from proxfl.losses import as_loss
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.pytree import keep_rules
@@ -64,6 +65,7 @@ class Worker:
         self.tasks = tasks
         self.setup = setup or {}
         self.share, self.asked = share, asked
+        self.sound: Experiment | None = None  # the last one that was checked
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
@@ -83,6 +85,22 @@ class Worker:
         if header.kind not in self.answers:
             raise BadMessage(f"A site is not asked messages of kind {header.kind}.")
 
+    def checked(self) -> Experiment:
+        """What was agreed on, if its loss has nothing against the rows of this site."""
+        experiment = self.load()
+        if experiment is not self.sound:
+            problem, examples = experiment.problem, experiment.shard.examples
+            with precision(experiment.kind):
+                stacked = jax.tree.map(lambda a: a[None], examples)
+                wrong = as_loss(problem.loss).complaint(problem.x0, stacked)
+            if wrong is not None:
+                log.warning("Site %s cannot use the problem: %s", self.site, wrong)
+                raise BadMessage(
+                    f"Site {self.site} cannot use the problem with its rows; its log says why."
+                )
+            self.sound = experiment
+        return experiment
+
     def greet(self, frame: Frame) -> bytes:
         return greeting(frame.header._replace(site=self.here), self.site)
 
@@ -94,7 +112,7 @@ class Worker:
             answer, _ = pack(self.setup[name](dict(frame.payload)))
             self.note(name, frame, answer)
         elif name in self.tasks:
-            experiment = self.load()
+            experiment = self.checked()
             if experiment.algorithm.client_noise:
                 raise BadMessage(
                     f"Site {self.site} adds noise to what it tells, and the task {name!r} has none."
@@ -154,7 +172,7 @@ class Worker:
 
     def visit(self, frame: Frame) -> bytes:
         """One client's part of one exchange, on the disk before it is sent."""
-        experiment, header = self.load(), frame.header
+        experiment, header = self.checked(), frame.header
         with precision(experiment.kind):
             shapes = experiment.messages
             if header.exchange >= len(shapes):
