@@ -5,6 +5,7 @@ a terminal would obey its escape codes, a reader its bidirectional overrides, an
 breaks.
 """
 
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,6 +61,11 @@ def unit_of(number: float | int) -> tuple[str, float]:
         if number >= scale:
             return unit, scale
     return "bytes", 1.0
+
+
+def moment(seconds: float) -> str:
+    """A time since 1970, for people anywhere."""
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def size(number: int) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from proxfl.cli.commands.federate.standing import AWAY, CONNECTED, attendance, standing
 from proxfl.deploy.ops.home import Home, write_json
-from proxfl.deploy.ops.keyring import as_sent
+from proxfl.deploy.ops.keyring import KeyRing, as_sent
 from proxfl.deploy.ops.keys import make_site_keys
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.transport.flower.launch import DATABASE
@@ -31,10 +31,10 @@ def test_every_site_is_listed_also_one_whose_key_has_not_come(tmp_path):
         write_text(home.public_keys / f"{name}.pub", path.read_text())
     home.server.mkdir()
     link = LinkState(home.server / DATABASE, [as_sent(path) for path in keys.values()])
-    assert attendance(home, NAMES, True)["north"] == AWAY
+    assert attendance(home, NAMES, KeyRing(home.public_keys))["north"] == AWAY
     link.nodes.pop()
     link.activate()
-    assert attendance(home, NAMES, True) == {
+    assert attendance(home, NAMES, KeyRing(home.public_keys)) == {
         "north": CONNECTED,
         "south": AWAY,
         "west": "awaited: its key, west.pub, has not been added",
@@ -43,10 +43,10 @@ def test_every_site_is_listed_also_one_whose_key_has_not_come(tmp_path):
 
 def test_without_keys_a_site_is_known_in_a_run_only(tmp_path):
     home = Home(tmp_path)
-    assert set(attendance(home, NAMES, False).values()) == {"not seen in a run"}
+    assert set(attendance(home, NAMES, None).values()) == {"not seen in a run"}
     write_json(home.status, status("training"))
-    assert attendance(home, NAMES, False)["north"] == CONNECTED
-    assert attendance(home, NAMES, False)["west"] == "not seen in a run"
+    assert attendance(home, NAMES, None)["north"] == CONNECTED
+    assert attendance(home, NAMES, None)["west"] == "not seen in a run"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import Any, NotRequired, TypedDict
 from proxfl.storage import documents
 
 EXCHANGES = "exchanges"  # in the results of a masked run: its sums, from which it goes on
+PAGE = "page.json"  # in the server's or a site's private folder: where its page is
 SITE_STATUS = "status.json"  # in a site's folder: how it stands with the server
 
 
@@ -102,6 +103,9 @@ class RunStatus(TypedDict):
     bytes_up: NotRequired[int]
     bytes_down: NotRequired[int]
     faults: NotRequired[int]
+    curve: NotRequired[list[tuple[int, float]]]
+    exchanges: NotRequired[int]
+    trouble: NotRequired[list[tuple[float, int, str, str]]]
     reason: NotRequired[str]
     code: NotRequired[int]
 

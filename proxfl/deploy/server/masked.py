@@ -37,7 +37,7 @@ from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.proposal import refuse_absent
-from proxfl.deploy.server.status import Status, after_round
+from proxfl.deploy.server.status import Status, after_round, so_far
 from proxfl.deploy.server.summaries import refuse_other
 from proxfl.errors import InputError
 from proxfl.train import folder as results
@@ -179,15 +179,12 @@ class MaskedRun:
             results.begin(self.out, self.study.spec, self.fingerprints, self.command)
             self.study.write(self.out / STUDY)
         ledger = self.federation.ledger
-        made = total(by_kind(ledger))
-        self.traffic.append(made)
+        self.traffic.append(total(by_kind(ledger)))
         self.status.tell(
             **after_round(records, 0.0, driver.settings),
             answered=len(self.study.sites),
             away=[],
-            bytes_up=made.up,
-            bytes_down=made.down,
-            faults=len(ledger.faults),
+            **so_far(ledger),
         )
 
 

@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 
 from proxfl.deploy.ops.home import write_json
+from proxfl.deploy.server.deployed import by_kind
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.ledger import Ledger
 from proxfl.errors import BAD_INPUT, DISK, FAILED, INTERRUPTED, NOT_CONVERGED, DiskError
 from proxfl.train.drivers.driver import Record, Settings
+from proxfl.train.local import total
 
 log = logging.getLogger("proxfl.deploy")
 
 BEAT_SECONDS = 2.0
 MEETING, TRAINING, FINISHED, STOPPED = "meeting", "training", "finished", "stopped"
 WINDOW = 20  # rounds from which the speed is taken
+POINTS, LAST = 200, 10  # of the curve, and faults, that others may read
 
 
 class Status:
@@ -75,14 +79,29 @@ def after_round(records: Sequence[Record], each: float, settings: Settings) -> d
     """What the last round showed and, at `each` seconds a round, how long the rest may take."""
     last = records[-1]
     seen = [record for record in records if math.isfinite(record.optimality)]
+    points = [(int(each.round), float(each.optimality)) for each in seen if each.optimality > 0]
     return {
         "state": TRAINING,
         "round": last.round,
         "rounds": settings.rounds,
         "optimality": seen[-1].optimality if seen else None,
         "tolerance": settings.tol,
+        "curve": thinned(points),
         "left": None if (left := rounds_left(seen, settings)) is None else left * each,
     }
+
+
+def so_far(ledger: Ledger) -> dict[str, Any]:
+    """What crossed the network until now, and what went wrong, the last of it in words."""
+    made, kinds = total(by_kind(ledger)), sum(ledger.exchanges.values())
+    faults = {"faults": len(ledger.faults), "trouble": ledger.faults[-LAST:]}
+    return {"bytes_up": made.up, "bytes_down": made.down, "exchanges": kinds, **faults}
+
+
+def thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Some hundred of them, evenly, and the last."""
+    step = 1 + len(points) // POINTS
+    return points[:-1:step] + points[-1:]
 
 
 def rounds_left(seen: Sequence[Record], settings: Settings) -> float | None:

@@ -35,7 +35,7 @@ from proxfl.deploy.server.inquiry import Patience
 from proxfl.deploy.server.masked import MaskedRun
 from proxfl.deploy.server.path import PathRun
 from proxfl.deploy.server.proposal import propose
-from proxfl.deploy.server.status import Status, after_round
+from proxfl.deploy.server.status import Status, after_round, so_far
 from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.site import method_of
 from proxfl.errors import InputError
@@ -241,9 +241,7 @@ class Training:
                 **after_round(records, each, driver.settings),
                 answered=len(took_part),
                 away=sorted(self.federation.away),
-                bytes_up=made.up,
-                bytes_down=made.down,
-                faults=len(ledger.faults),
+                **so_far(ledger),
             )
 
         return solve(driver, first, before.records, keep)

@@ -19,7 +19,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.site import audit
-    from proxfl.report.audit import by_study, page
+    from proxfl.deploy.site.tally import STUDIES, Tally
+    from proxfl.report.audit import page
 
     folder = Home(args.folder.resolve()).site(args.site)
     if not folder.exists():
@@ -30,10 +31,10 @@ def main(args: argparse.Namespace) -> int:
     if args.head is not None:
         wrong += audit.faults(folder, audit.Head.of(args.head))
     lines = [audit.parsed(line) for line in audit.lines_of(folder)]
-    head = audit.head_of(folder)
+    head, studies = audit.head_of(folder), (STUDIES, Tally(folder).catch_up().studies)
     if args.out is not None:
-        page(args.site, lines, str(head), wrong).write(args.out)
-    show("", *by_study(lines))
+        page(args.site, studies, lines, str(head), wrong).write(args.out)
+    show("", *studies)
     if wrong:
         print(f"The log of site {args.site} is not whole: {printable(wrong[0])}.")
         return FAILED

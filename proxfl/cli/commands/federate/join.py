@@ -21,9 +21,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--server", required=True, type=address, metavar="HOST:PORT", help="where it listens")
     add("--site", metavar="NAME", help="the site (default: named like the file)")
     add("--insecure", action="store_true", help="if the server runs so: no TLS")
+    add("--page", action="store_true", help="show on this machine, in a browser, how it stands")
 
 
 def main(args: argparse.Namespace) -> int:
+    from proxfl.cli.commands.federate import views
+    from proxfl.deploy.ops.page import Page
     from proxfl.deploy.protocol.membership import read_membership
     from proxfl.deploy.site.office import Office
     from proxfl.deploy.site.policy import FILE as POLICY
@@ -38,7 +41,9 @@ def main(args: argparse.Namespace) -> int:
     begun = f"Site {site} takes part in {membership.name} with {args.data}, which stays here.\n"
     begun += f"Logs: {folder}. Policy: {folder / POLICY}."
     command = (home, site, args.data.resolve(), args.server, not args.insecure)
-    code = until_stopped(lambda: start(*command), begun, speaker(home.site(site)))
+    view = views.of_site(folder, site, membership.name, args.server)
+    page = (lambda: Page(folder, view)) if args.page else None
+    code = until_stopped(lambda: start(*command), begun, speaker(folder), page)
     print(f"Site {site} is stopped.")
     return code
 

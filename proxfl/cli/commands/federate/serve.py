@@ -26,9 +26,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--port", type=port, default=PORT, help=f"(default: {PORT})")
     add("--insecure", action="store_true", help="no TLS and no keys: whoever comes is believed")
+    add("--page", action="store_true", help="show on this machine, in a browser, how it stands")
 
 
 def main(args: argparse.Namespace) -> int:
+    from proxfl.cli.commands.federate import views
+    from proxfl.deploy.ops.page import Page
     from proxfl.deploy.protocol.membership import read_membership
 
     home = Home(args.folder.resolve())
@@ -42,7 +45,9 @@ def main(args: argparse.Namespace) -> int:
         begun += "Without TLS and keys: use this on a network where you trust everyone.\n"
     begun += f"Logs: {home.server}."
     look = watcher(home, membership.sites) if secure else lambda: None
-    code = until_stopped(lambda: start(home, host, args.port, secure), begun, look)
+    view = views.of_server(home, membership, secure, lambda: certificate_warning(home))
+    page = (lambda: Page(home.server, view)) if args.page else None
+    code = until_stopped(lambda: start(home, host, args.port, secure), begun, look, page)
     print("The server is stopped.")
     return code
 

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxfl.console.words import size
@@ -15,20 +15,19 @@ ENDED = ("finished", "stopped", "killed")
 OF_A_ROUND = set("round optimality tolerance answered bytes_up bytes_down left away faults".split())
 
 
-def attendance(home: Home, sites: tuple[str, ...], secure: bool) -> dict[str, str]:
-    """Of each site, whether it is there or what it is awaited for.
+def attendance(home: Home, sites: Sequence[str], ring: Any) -> dict[str, str]:
+    """Of each site, whether it is there or what it is awaited for, by the ring of their keys.
 
-    Without keys a site has a name in a run only.
+    Without keys, where that is None, a site has a name in a run only.
     """
-    from proxfl.deploy.ops.keyring import KeyRing
     from proxfl.deploy.transport.flower.launch import DATABASE
     from proxfl.deploy.transport.flower.nodes import online
 
-    if not secure:
+    if ring is None:
         status = last_status(home)
         there = status["present"] if status and status["state"] not in ENDED else []
         return {site: CONNECTED if site in there else "not seen in a run" for site in sites}
-    held, there = KeyRing(home.public_keys).keys(), set(online(home.server / DATABASE))
+    held, there = ring.keys(), set(online(home.server / DATABASE))
     missing = lambda site: AWAY if site in held else NO_KEY.format(site=site)
     return {site: CONNECTED if held.get(site) in there else missing(site) for site in sites}
 

@@ -23,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from proxfl.deploy.ops.keyring import KeyRing
     from proxfl.deploy.protocol.membership import read_membership
 
     home = Home(args.folder.resolve())
@@ -32,7 +33,8 @@ def main(args: argparse.Namespace) -> int:
         kind = "TLS and keys" if found["secure"] else "no TLS and no keys"
         where = f"sites come in at {printable(found['sites'])}"
         print(f"The server of {membership.name} runs, with {kind}; {where}.")
-        there = attendance(home, membership.sites, found["secure"])
+        ring = KeyRing(home.public_keys) if found["secure"] else None
+        there = attendance(home, membership.sites, ring)
         show("", ["site", "is"], list(there.items()))
         if found["secure"] and (said := certificate_warning(home)):
             print(said)

@@ -35,8 +35,16 @@ def supervised(supervisors: Sequence[Any]) -> Iterator[Callable[[], None]]:
             supervisor.close()
 
 
-def until_stopped(start: Callable[[], Any], begun: str, meanwhile: Callable[[], None]) -> int:
-    """Run services until Ctrl-C or SIGTERM, which is how they are meant to end; the exit code."""
+def until_stopped(
+    start: Callable[[], Any],
+    begun: str,
+    meanwhile: Callable[[], None],
+    page: Callable[[], Any] | None = None,
+) -> int:
+    """Run services until Ctrl-C or SIGTERM, which is how they are meant to end; the exit code.
+
+    `page` opens a page to watch, if there is to be one.
+    """
     from proxfl.deploy.ops.stopping import Stopped, pause, stoppable
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
@@ -44,6 +52,10 @@ def until_stopped(start: Callable[[], Any], begun: str, meanwhile: Callable[[], 
     with stoppable(), contextlib.suppress(Stopped), supervised(supervisors) as look:
         supervisors.append(start())
         print(f"{lines(begun)} Stop it with Ctrl-C.", flush=True)
+        if page is not None:
+            supervisors.append(opened := page())
+            print(f"Page, on this machine only, for who has this address: {opened.address}")
+            sys.stdout.flush()
         code = DONE
         while True:
             look()
