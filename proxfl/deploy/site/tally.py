@@ -45,7 +45,8 @@ class Tally:
         row[5] += told.get("numbers", 0)
         row[6] = moment(told["time"])
         if "question" in told:
-            kind = self.by_kind.setdefault((told["question"], told.get("masked", False)), [0, 0])
+            what = told["question"].partition(" ")[0]  # without the names of its arrays
+            kind = self.by_kind.setdefault((what, told.get("masked", False)), [0, 0])
             kind[0] += 1
             kind[1] += told.get("numbers", 0)
 

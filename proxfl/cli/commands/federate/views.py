@@ -42,7 +42,9 @@ def of_server(home: Home, membership: Any, secure: bool, warning: Callable[[], s
             "title": title,
             "command": "proxfl federate serve",
             "sentence": printable(said),
-            "tone": WAIT if missing and (secure or goes_on) else TONES.get(status.get("state", ""), GOOD),
+            "tone": WAIT
+            if missing and (secure or goes_on)
+            else TONES.get(status.get("state", ""), GOOD),
             "notes": [printable(note) for note in notes if note],
             "facts": facts_of(status),
             "curve": curve_of(status),
@@ -69,11 +71,12 @@ def facts_of(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         "optimality": "not known yet" if known is None else f"{known:.2g}",
         "goal": f"{status['tolerance']:.0e}",
         "sites that answered": f"{status['answered']} of {len(status['sites'])}",
-        "exchanges": f"{status.get('exchanges', 0):,}",
+        "exchanges": f"{status['exchanges']:,}" if "exchanges" in status else None,
         "from the sites": size(status["bytes_up"]),
         "to the sites": size(status["bytes_down"]),
         "went wrong": f"{status['faults']:,} times",
     }
+    found = {name: value for name, value in found.items() if value is not None}
     found |= {"time left": f"about {left:.0f} s"} if left and status["state"] not in ENDED else {}
     return [*found.items(), ("results", printable(status["out"]))]
 
