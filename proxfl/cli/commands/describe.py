@@ -2,12 +2,10 @@
 
 import argparse
 import csv
-import io
 import json
 from pathlib import Path
-from typing import Any
 
-from proxfl.console.words import csv_cell, printable
+from proxfl.console.words import lines, printable
 from proxfl.errors import InputError
 
 MOST_SITES = 6  # columns of a terminal
@@ -24,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.console.table import show
+    from proxfl.report.description import as_csv, summary, table
     from proxfl.storage.files import write_text
     from proxfl.tables import Schema
     from proxfl.tables.describe import describe
@@ -44,67 +42,34 @@ def main(args: argparse.Namespace) -> int:
     if args.out is not None:
         write_text(args.out, as_csv([heads, *rows]))
     if args.json:
-        columns = {name: held.to_dict() for name, held in found.items()}
-        print(json.dumps({"smallest_cell": args.smallest_cell, "columns": columns}))
+        print(json.dumps(summary(found, {"smallest_cell": args.smallest_cell})))
         return 0
-    few = MOST_SITES + 3
-    show("", heads[:few], [row[:few] for row in rows])
-    if len(heads) > few:
-        print(f"... and {len(heads) - few} more sites, in --json and --out.")
-    print("Of numbers: mean (standard deviation), median [quartiles]; a quartile is off by at most")
-    print("a thousandth of the column's range. Of levels: rows (share of the rows that have one).")
+    tell(heads, rows)
     if args.out is not None:
         print(f"Table: {printable(args.out)}")
     return 0
 
 
-def table(found: dict[str, Any], smallest: int) -> tuple[list[str], list[list[str]]]:
-    """One row per number or level, one column for all sites and for each."""
-    sites = list(next(iter(found.values())).counts)
-    counts = next(iter(found.values())).counts
-    rows = [["rows", "", *(f"{counts[site]['rows']:,}" for site in sites)]]
-    for name, held in found.items():
-        for line, cells in lines(held, smallest).items():
-            rows.append([name, line, *(cells[site] for site in sites)])
-    return ["column", "", *sites], rows
+def tell(heads: list[str], rows: list[list[str]]) -> None:
+    from proxfl.console.table import show
+
+    few = MOST_SITES + 3
+    show("", heads[:few], [row[:few] for row in rows])
+    if len(heads) > few:
+        print(f"... and {len(heads) - few} more sites, in --json and --out.")
+    print("Of numbers: mean (standard deviation), median [quartiles]; a quartile is off by at most")
+    print("a hundredth of the standard deviation. Of levels: rows (share of rows that have one).")
 
 
-def lines(held: Any, smallest: int) -> dict[str, dict[str, str]]:
-    """By what a line tells, the cell of each site."""
-    from proxfl.tables.describe import MISSING
+def show_saved(folder: Path, as_json: bool) -> None:
+    """A description of real sites as its folder has it."""
+    from proxfl.report.description import SUMMARY, TABLE, notes
 
-    made: dict[str, dict[str, str]] = {}
-    if held.numbers:
-        few = f"fewer than {smallest}"
-        made["mean (sd)"] = {s: spread(n) if n else few for s, n in held.numbers.items()}
-        made["median [quartiles]"] = {s: middle(n) if n else few for s, n in held.numbers.items()}
-    parts = [part for part in next(iter(held.counts.values())) if part != "rows"]
-    for part in parts:
-        if part == MISSING and all(counts[part] == 0 for counts in held.counts.values()):
-            continue
-        made[part] = {site: share(counts, part) for site, counts in held.counts.items()}
-    return made
-
-
-def spread(numbers: dict[str, float]) -> str:
-    return f"{numbers['mean']:.4g} ({numbers['sd']:.3g})"
-
-
-def middle(numbers: dict[str, float]) -> str:
-    return f"{numbers['q50']:.4g} [{numbers['q25']:.4g}, {numbers['q75']:.4g}]"
-
-
-def share(counts: dict[str, int | None], part: str) -> str:
-    from proxfl.tables.describe import MISSING
-
-    rows, held, missing = counts["rows"], counts[part], counts[MISSING]
-    if held is None:
-        return "hidden"
-    of = rows if part == MISSING or missing is None or rows is None else rows - missing
-    return f"{held:,} ({held / of:.1%})" if of else f"{held:,}"
-
-
-def as_csv(rows: list[list[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([csv_cell(c) for c in row] for row in rows)
-    return text.getvalue()
+    text = (folder / SUMMARY).read_text()
+    if as_json:
+        print(text.strip())
+        return
+    heads, *rows = csv.reader((folder / TABLE).read_text().splitlines())
+    tell(heads, rows)
+    print(lines(notes(json.loads(text))))
+    print(f"Results: {printable(folder)}")

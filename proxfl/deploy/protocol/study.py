@@ -17,6 +17,7 @@
 A study of a path has, beside a problem without the weight that is swept, a table `choice` with the
 options of `proxfl path`: sweep, points, ratio, by, folds, rule. A study that evaluates has, in
 place of a problem, `model`, the text of a model.json, and a table `how`: threshold, draws and seed.
+One that describes has `schema`, a table of columns, and `smallest`, the rows behind what is told.
 
 Nothing in it is private. It names no file: what options read from files is in it. Its name on the
 wire is the SHA-256 of its bytes, all of it, so that nothing about a study changes once it began.
@@ -36,12 +37,12 @@ from proxfl.deploy.protocol.membership import check_distinct, check_names
 from proxfl.errors import InputError
 from proxfl.storage.files import write_bytes
 from proxfl.storage.typed import misfit
-from proxfl.tables import Table, read_site
+from proxfl.tables import Schema, Table, read_site
 from proxfl.train.choice import Choice
 from proxfl.train.evaluate import Applied, How
 from proxfl.train.folder import parsed_model
 from proxfl.train.folds import names_of
-from proxfl.train.spec import Spec, columns_of, wanted_of
+from proxfl.train.spec import Spec, columns_of, describe, wanted_of
 from proxfl.train.train import refuse_empty
 
 SUFFIX = ".toml"
@@ -73,6 +74,8 @@ class StudyFile(TypedDict):
     choice: NotRequired[dict[str, Any]]
     model: NotRequired[str]
     how: NotRequired[HowFile]
+    schema: NotRequired[dict[str, Any]]
+    smallest: NotRequired[int]
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,16 @@ class Study:
     how: How = field(compare=False, default=How())
     unmasked: bool = field(compare=False, default=False)
     choice: Choice | None = field(compare=False, default=None)  # of a path
+    schema: Schema = field(compare=False, default=Schema({}))  # what is described
+    smallest: int = field(compare=False, default=1)
+
+    @property
+    def words(self) -> str:
+        """What it asks, for a person to read."""
+        if self.ask != "describe":
+            return describe(self.spec)
+        columns = ", ".join(self.schema.columns)
+        return f"describe    counts, means, spreads and quantiles of {columns}"
 
     @property
     def folds(self) -> tuple[str, ...]:
@@ -119,7 +132,10 @@ ASKS = {
     "train": {"problem"},
     "path": {"problem", "choice"},
     "evaluate": {"model", "how"},
+    "describe": {"schema", "smallest"},
 }
+# In place of a problem, where none is solved.
+NO_PROBLEM = {"target": "none", "loss": "squared"}
 OPTIONAL = set().union(*ASKS.values())
 MOST_DRAWS = 10_000
 MOST_FOLDS, MOST_POINTS = 100, 1000
@@ -180,6 +196,12 @@ def read_study(text: str) -> Study:
         return Study(*about, spec, unmasked=unmasked, choice=choice)
     if "problem" in held:
         return Study(*about, problem_in(held["problem"]), unmasked=unmasked)
+    if "schema" in held:
+        schema, smallest = Schema.from_dict(held["schema"]), held["smallest"]
+        if not schema.columns or smallest < 1:
+            raise InputError("The study describes no column, or what no row is behind; correct it.")
+        parts = {"schema": schema, "smallest": smallest, "unmasked": unmasked}
+        return Study(*about, Spec(**NO_PROBLEM), **parts)
     how = How(**held["how"])
     if not (0 < how.threshold < 1 and 0 <= how.draws <= MOST_DRAWS and 0 <= how.seed < 2**63):
         raise InputError(f"The study has a threshold, draws or a seed that cannot be: {how}.")
@@ -193,6 +215,19 @@ def make_evaluation(
     """A study of how good a model is; `model` is the text of a model.json."""
     parts = in_the_clear(unmasked) | {"model": model, "how": how._asdict()}
     return read_study(study_text(name, federation, sites, "evaluate", **parts))
+
+
+def make_description(
+    name: str,
+    federation: str,
+    sites: Sequence[str],
+    schema: Schema,
+    smallest: int,
+    unmasked: bool = False,
+) -> Study:
+    """A study of what the columns hold."""
+    parts = in_the_clear(unmasked) | {"schema": schema.to_dict(), "smallest": smallest}
+    return read_study(study_text(name, federation, sites, "describe", **parts))
 
 
 def in_the_clear(unmasked: bool) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import LOOSE, Study
 from proxfl.deploy.protocol.transport import Transport
-from proxfl.deploy.server import checkpoint, evaluation
+from proxfl.deploy.server import checkpoint, description, evaluation
 from proxfl.deploy.server.checkpoint import Books, books_at
 from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
 from proxfl.deploy.server.epoch import next_epoch
@@ -140,6 +140,12 @@ def carry_out(
             evaluation.save(out, study, found, options.command)
         elif study.ask == "evaluate":
             evaluation.save(out, study, evaluation.evaluate(study, federation), options.command)
+        elif study.ask == "describe" and study.masked:
+            told = description.describe_masked(masked, Kept(home.exchanges(study.id)))
+            description.save(out, study, told, options.command)
+        elif study.ask == "describe":
+            told = description.describe(study, federation)
+            description.save(out, study, told, options.command)
         elif study.ask == "path":
             about = (study, out, options.command, options.secure, federation, status)
             path_report.fill(out, PathRun(*about).run(), options.command)

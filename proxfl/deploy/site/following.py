@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from proxfl.deploy.masking.answering import MaskedSite
+from proxfl.deploy.masking.description import DescribedSite, MaskedDescription
 from proxfl.deploy.masking.evaluation import DRAWS, EvaluatedSite, MaskedEvaluation
 from proxfl.deploy.masking.member import Member
 from proxfl.deploy.masking.members import Members
@@ -88,11 +89,17 @@ def evaluation(site: "FollowingSite", charter: Charter) -> Parts:
     return run, EvaluatedSite(run, site.table, draw)
 
 
+def description(site: "FollowingSite", charter: Charter) -> Parts:
+    answers = DescribedSite(site.study, site.table, site.office.policy.count)
+    return MaskedDescription(site.study), answers
+
+
 # By what is asked, the program that a site follows, and what it answers.
 PARTS: dict[str, Callable[["FollowingSite", Charter], Parts]] = {
     "train": training,
     "path": path,
     "evaluate": evaluation,
+    "describe": description,
 }
 
 
@@ -117,7 +124,7 @@ class FollowingSite:
     @property
     def labels(self) -> list[Any]:
         """The classes in this site's rows, unless the study names them for all."""
-        spec, known = self.study.spec, self.study.ask == "evaluate"
+        spec, known = self.study.spec, self.study.ask in ("evaluate", "describe")
         return [] if known or declared(spec) else list(loss_of(spec).target.labels(self.table.y))
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:

@@ -84,7 +84,8 @@ class Policy(Options):
 
     def objections(self, proposal: Proposal) -> Iterator[Objection]:
         for rule in RULES:
-            yield from rule.objects(self, proposal)
+            if proposal.study.ask != "describe" or not rule.of_models:
+                yield from rule.objects(self, proposal)
 
 
 class Rule(NamedTuple):
@@ -92,6 +93,7 @@ class Rule(NamedTuple):
 
     option: Option
     objects: Callable[[Policy, Proposal], Iterable[Objection]] = lambda policy, proposal: ()
+    of_models: bool = False  # whether it is about what answers about models tell
 
 
 def few_rows(policy: Policy, about: Proposal) -> Iterator[Objection]:
@@ -191,6 +193,8 @@ def withheld(columns: Iterable[str]) -> Iterator[Objection]:
 
 def columns_used(about: Proposal) -> list[str]:
     """The columns of the site's file that a study reads."""
+    if about.study.ask == "describe":
+        return list(about.study.schema.columns)
     spec, table = about.spec, about.table
     schema = schema_of(spec)
     sources = table.features if schema is None else schema.sources(table.features).values()
@@ -238,6 +242,7 @@ RULES = (
     Rule(
         Option("count", whole(0), "the fewest rows behind any number, and between two tables", 5),
         small_cells,
+        of_models=True,
     ),
     # A gradient has as many numbers as the model. With a third of the rows, a few gradients hold
     # as much as the table.
@@ -249,6 +254,7 @@ RULES = (
             0.33,
         ),
         large_models,
+        of_models=True,
     ),
     # Differences of gradients weigh rows by the loss's second derivative; so many rows of equal
     # weight, (sum w)^2 / sum w^2, say as much. Models made to single rows out saturate the loss
@@ -274,9 +280,10 @@ RULES = (
     Rule(
         Option("kinks", FLAG, "whether losses whose slope bends, as huber's, may be asked", False),
         kinked,
+        of_models=True,
     ),
     # A Hessian holds second moments of all pairs of features: see SECURITY.md.
-    Rule(Option("hessians", FLAG, "whether Hessians may be asked", True), tells_hessians),
+    Rule(Option("hessians", FLAG, "whether Hessians may be asked", True), tells_hessians, True),
     Rule(Option("columns", TEXTS, "the columns for studies; all, if empty", ()), other_columns),
     Rule(Option("exclude", TEXTS, "columns that are not for studies", ()), excluded_columns),
     Rule(

@@ -24,6 +24,7 @@ from proxfl.deploy.protocol.study import (
 from proxfl.deploy.protocol.wire import BadMessage, Frame
 from proxfl.deploy.site import worker
 from proxfl.deploy.site.audit import STUDY
+from proxfl.deploy.site.description import DescriptionSite
 from proxfl.deploy.site.evaluation import EvaluationSite
 from proxfl.deploy.site.following import FollowingSite
 from proxfl.deploy.site.office import Office
@@ -41,6 +42,7 @@ KINDS = {
     "train": Site,
     "path": PathSite,
     "evaluate": EvaluationSite,
+    "describe": DescriptionSite,
 }  # what takes part, by what is asked
 
 

@@ -20,6 +20,7 @@ ACTIONS = {
     "audit": "site: check the log of what was asked and what left, and write a page of it",
     "run": "server: ask a study of the sites, show the progress, write the results",
     "path": "server: choose the weight of a penalty by cross-validation, folds dealt at the sites",
+    "describe": "server: what the columns hold at the sites, as table one of a paper",
     "evaluate": "server: how good a model is at the sites, from sums over their rows",
     "resume": "server: go on with a run that was interrupted",
     "status": "server: show which sites are there and how the last run stands",

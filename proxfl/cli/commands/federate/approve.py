@@ -17,8 +17,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.train.spec import describe
-
     office = office_of(Home(args.folder.resolve()), args.site)
     known = office.studies()
     found = [s for s in known if s.name == args.study or s.id.startswith(args.study)]
@@ -30,6 +28,6 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"{args.study!r} may be any of {digests}; give the digest.")
     (study,) = found
     office.approve(study)
-    print(lines(describe(study.spec)))
+    print(lines(study.words))
     print(f"Study {study.name} ({study.id}) is approved at site {args.site}.")
     return 0

@@ -142,9 +142,10 @@ def carry_out(
 
 
 def show(home: Home, out: Path, json: bool) -> int:
-    """What a run came to; an evaluation has no certificate."""
-    from proxfl.cli.commands import path
+    """What a run came to; an evaluation and a description have no certificate."""
+    from proxfl.cli.commands import describe, path
     from proxfl.cli.commands.evaluate import show_saved
+    from proxfl.report.description import SUMMARY as OF_COLUMNS
     from proxfl.report.evaluation import SUMMARY
     from proxfl.report.path import SUMMARY as OF_PATH
 
@@ -152,6 +153,9 @@ def show(home: Home, out: Path, json: bool) -> int:
         return path.show_saved(out, json)
     if (out / SUMMARY).exists():
         show_saved(out, json)
+        return DONE
+    if (out / OF_COLUMNS).exists():
+        describe.show_saved(out, json)
         return DONE
     return conclude(out, json, resumption(home))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.console.table import show
-from proxfl.console.words import called
+from proxfl.console.words import called, count
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
 
@@ -40,6 +40,8 @@ def line(study: Any) -> list[str]:
     from proxfl.train.spec import outcome_of
 
     about = f"{study.spec.loss} model of {called(outcome_of(study.spec))}"
+    if study.ask == "describe":
+        about = count(len(study.schema.columns), "column")
     return [study.name, study.ask, about, study.id[:DIGITS]]
 
 

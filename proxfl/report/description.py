@@ -1,0 +1,93 @@
+"""The folder of a description, and table one as rows; whole or not there.
+
+description.json    every column, of all sites and, where they told it, of each
+table-one.csv       the same as a table
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from proxfl.console.words import csv_cell
+from proxfl.storage.files import whole_folder, write_text
+from proxfl.tables.describe import Described
+from proxfl.tables.survey import MISSING
+
+SUMMARY, TABLE = "description.json", "table-one.csv"
+
+
+def write(where: Path, found: Mapping[str, Described], about: dict[str, Any]) -> None:
+    """`about` has `smallest_cell`, and what else is to be known."""
+    heads, rows = table(found, about["smallest_cell"])
+    with whole_folder(where) as made:
+        write_text(made / SUMMARY, json.dumps(summary(found, about), indent=1) + "\n")
+        write_text(made / TABLE, as_csv([heads, *rows]))
+
+
+def summary(found: Mapping[str, Described], about: dict[str, Any]) -> dict[str, Any]:
+    return {**about, "columns": {name: held.to_dict() for name, held in found.items()}}
+
+
+def table(found: Mapping[str, Described], smallest: int) -> tuple[list[str], list[list[str]]]:
+    """One row per number or level, one column for all sites and for each."""
+    sites = list(next(iter(found.values())).counts)
+    counts = next(iter(found.values())).counts
+    rows = [["rows", "", *(f"{counts[site]['rows']:,}" for site in sites)]]
+    for name, held in found.items():
+        for line, cells in lines(held, smallest).items():
+            rows.append([name, line, *(cells[site] for site in sites)])
+    return ["column", "", *sites], rows
+
+
+def lines(held: Described, smallest: int) -> dict[str, dict[str, str]]:
+    """By what a line tells, the cell of each site."""
+    made: dict[str, dict[str, str]] = {}
+    if held.numbers:
+        few = f"fewer than {smallest}"
+        made["mean (sd)"] = {s: spread(n) if n else few for s, n in held.numbers.items()}
+        made["median [quartiles]"] = {s: middle(n) if n else few for s, n in held.numbers.items()}
+    parts = [part for part in next(iter(held.counts.values())) if part != "rows"]
+    for part in parts:
+        if part == MISSING and all(counts[part] == 0 for counts in held.counts.values()):
+            continue
+        made[part] = {site: share(counts, part) for site, counts in held.counts.items()}
+    return made
+
+
+def spread(numbers: dict[str, float]) -> str:
+    return f"{numbers['mean']:.4g} ({numbers['sd']:.3g})"
+
+
+def middle(numbers: dict[str, float]) -> str:
+    return f"{numbers['q50']:.4g} [{numbers['q25']:.4g}, {numbers['q75']:.4g}]"
+
+
+def share(counts: dict[str, int | None], part: str) -> str:
+    rows, held, missing = counts["rows"], counts[part], counts[MISSING]
+    if held is None:
+        return "hidden"
+    of = rows if part == MISSING or missing is None or rows is None else rows - missing
+    return f"{held:,} ({held / of:.1%})" if of else f"{held:,}"
+
+
+def as_csv(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([csv_cell(c) for c in row] for row in rows)
+    return text.getvalue()
+
+
+def notes(about: Mapping[str, Any]) -> str:
+    """What is to be known of a description of real sites."""
+    fewest = about["smallest_cell"]
+    text = (
+        f"Sites tell what {fewest} rows or more of theirs stand behind, or as many as their policy "
+        "says: few gaps in numbers are filled with the mean, small cells of quantiles are joined."
+    )
+    if about["masked"]:
+        return (
+            f"{text} Under masks there is nothing by site, and small counts of a site are not in."
+        )
+    return f"{text} What a site hides is not told overall."
