@@ -6,6 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from proxfl.deploy.masking.messages import Charter, question_payload
+from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.path import KeptSums
+from proxfl.errors import InputError
 from proxfl.report import page
 from proxfl.train.choice import Choice
 from proxfl.train.folder import read_model
@@ -62,3 +67,107 @@ def test_a_path_over_sites_is_that_over_their_files(masked, options, tmp_path):
     told = json.loads((tmp_path / "results" / "path.json").read_text())
     assert told["weight"] == there.path.weights[there.chosen]
     assert len(pd.read_csv(tmp_path / "results" / "folds.csv")) == 9
+
+
+class Crash(BaseException):
+    """As when the server is killed."""
+
+
+def crash_at(number):
+    def spoil(federation):
+        ask, times = federation.ask, 0
+
+        def asking(task, payload, **more):
+            nonlocal times
+            times += task in ("sums", "step")
+            if times == number:
+                raise Crash
+            return ask(task, payload, **more)
+
+        federation.ask = asking
+
+    return spoil
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["clear", "masked"])
+def test_a_path_that_was_killed_goes_on_to_the_same_bits(masked, tmp_path):
+    """What was asked before is not asked again."""
+    field = asked(tmp_path, masked=masked, loss="squared")
+    with pytest.raises(Crash):
+        field.run("out", crash_at(5))
+    field.sites["south"].restart()
+    found = field.run("out")
+    other = asked(tmp_path / "other", masked=masked, loss="squared")
+    wanted = other.run("out")
+    for there, here in (found.path.coef, wanted.path.coef), (found.fit.model, wanted.fit.model):
+        there, here = getattr(there, "coef", there), getattr(here, "coef", here)
+        np.testing.assert_array_equal(there, here)
+    of_both = [one.path.traffic.exchanges for one in (found, wanted)]
+    assert of_both[0] < of_both[1]
+
+
+def test_sums_that_are_not_those_of_a_question_are_refused(tmp_path):
+    question = Question("rows", {}, 3)
+    kept = KeptSums(tmp_path, "tables")
+    place = kept.place(question)
+    assert kept.sum_at(*place) is None
+    kept.keep(*place, np.arange(3.0))
+    np.testing.assert_array_equal(KeptSums(tmp_path, "tables").sum_at(*place), np.arange(3.0))
+    for tables, asks in [("others", question), ("tables", Question("rows", {}, 4))]:
+        again = KeptSums(tmp_path, tables)
+        with pytest.raises(InputError, match="other data at a site, other options or another"):
+            again.sum_at(*again.place(asks))
+    place[0].write_bytes(b"torn")
+    with pytest.raises(InputError, match="is no sum of a path; restore it"):
+        kept.sum_at(*place)
+
+
+def fewest_of_a_label(files):
+    return min(pd.read_csv(file).y.value_counts().min() for file in files)
+
+
+# Rules that hold for the rows of every fold, and that a study of training keeps.
+RULES = {
+    "rows": (lambda files: 20, "it takes part with 20 rows or more in each fold"),
+    "count": (fewest_of_a_label, "that of fewer than .* rows of a fold"),
+    "parameters_per_row": (lambda files: 0.5, "a model of 12 parameters is too large"),
+    "questions_per_row": (lambda files: 0.5, "asks 21 questions or more, which is more than"),
+    "hessians": (lambda files: False, "it tells no Hessian, which a path needs"),
+    "automatic": (lambda files: ("train",), "a person there decides about studies that path"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rules_of_a_site_hold_for_every_fold(rule, tmp_path):
+    field = asked(tmp_path)
+    limit, words = RULES[rule]
+    kind = type(getattr(ANY, rule))
+    strict = ANY.replace(**{rule: kind(limit(field.files))})
+    for site in field.sites.values():
+        site.worker.office.given = strict
+    with pytest.raises(TooFewSites, match=words):
+        field.propose()
+    field.ask(**PROBLEM | {"algorithm": "decoupled"})
+    field.propose()  # which trains, on all rows
+
+
+def test_a_site_answers_a_path_about_what_it_has_agreed_to_only(tmp_path):
+    field = asked(tmp_path, loss="squared")
+    found = field.run()
+    sites = field.reach(field.study.id)
+    charter = {"charter": Charter(found.path.agreement.features, ()).text}
+    agreement = found.path.agreement.to_dict()
+    other = agreement | {"scale": [2.0 * s for s in agreement["scale"]]}
+    for task, payload, words in [
+        ("agree", charter | {"agreements": json.dumps([other] * 4)}, "it agrees once"),
+        ("agree", charter | {"agreements": "[1]"}, "cannot be read"),
+        ("sums", charter | question_payload(Question("round", {}, 3)), "failed with ValueError"),
+        ("sums", question_payload(Question("rows", {}, 3)), "The charter cannot be read"),
+        ("evaluate", {"x": np.zeros(5)}, "knows no task"),
+        ("summary", {}, "knows no task"),
+    ]:
+        with pytest.raises(TooFewSites, match=words):
+            sites.ask(task, payload)
+    lines = (tmp_path / "north" / "audit.jsonl").read_text().splitlines()
+    told = [line["models"] for line in map(json.loads, lines) if line["what"] == "answer"]
+    assert sum(told) == field.office(0).audit.answers[field.study.id] >= field.study.questions

@@ -5,7 +5,7 @@ rows, there are
 
     rows, sums, squares   as in training, of every set
     models                what a Newton step asks, of many models, each about one set
-    scores                of models, the loss and other means over the rows that their fold left out
+    left_out              of models, the loss and other means over the rows that their fold left out
 
 All of it is sums over rows. Areas under curves are not, but for counts in cells so narrow that a
 row may be alone in one, so a path over sites has none.
@@ -52,6 +52,7 @@ from proxfl.train.tasks import TASKS
 from proxfl.train.train import solved
 from proxfl.train.walk import Walk, by_newton
 
+KINDS = ("models", "left_out")
 PLACES = "places"  # the name, in a question, of which set each of its models is about
 MOST = 2**20  # numbers in an answer, or models in a question times 1,000: more are asked in parts
 
@@ -63,6 +64,8 @@ def refuse_path(spec: Spec, choice: Choice, sites: int, masked: bool) -> None:
             "a path over sites is made with Newton's method, which shares its exchanges among "
             "weights and folds; leave out --algorithm, --batch and --cohort."
         )
+    if spec.dp_clip is not None:
+        raise InputError("a path adds no privacy noise; leave it out, or train at one weight.")
     if loss_of(spec).has_survival:
         raise InputError(
             f"the loss {spec.loss!r} has each site tell its own hazard, which is no sum; make "
@@ -226,7 +229,7 @@ class SetsInSums(Exchange):
         """For each model, of the rows that its fold left out, the mean loss, and other means."""
         width, found = 1 + len(self.score_names), []
         for some in in_parts(models, lambda model: width):
-            kind, numbers = question_of("scores", [(place, {"x": x}) for place, x in some])
+            kind, numbers = question_of("left_out", [(place, {"x": x}) for place, x in some])
             total = self.asking(Question(kind, numbers, width * len(some))).reshape(-1, width)
             found += list(total / self.out[numbers[PLACES] - 1, None])
         return np.array(found)

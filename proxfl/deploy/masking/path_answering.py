@@ -53,7 +53,7 @@ class PathSums(MaskedSite):
                 return self.perform(kind, points, question)
             if kind == "models":
                 return self.tell(points, question)
-            if kind == "scores":
+            if kind == "left_out":
                 return self.judge(points, question)
         if kind == "rows":
             return self.rows(), True

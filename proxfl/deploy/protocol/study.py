@@ -109,6 +109,11 @@ class Study:
         return () if self.choice is None else names_of(self.choice, self.sites)
 
     @property
+    def questions(self) -> int:
+        """The fewest that a path asks: of each set, at each weight, and how it does on its fold."""
+        return 0 if self.choice is None else self.choice.points * (2 * len(self.folds) + 1)
+
+    @property
     def maskable(self) -> bool:
         """Whether what it asks can be had from sums over enough sites."""
         return len(self.sites) >= FEWEST_MASKED

@@ -202,4 +202,4 @@ def found_of(program: PathOfSums, fit: Fit, ledger: Ledger) -> Found:
     if program.path is None or program.validation is None:
         raise RuntimeError("A path that has ended has found something.")
     walked = replace(program.path, traffic=sent("models"))
-    return Found(walked, replace(program.validation, traffic=sent("scores")), fit)
+    return Found(walked, replace(program.validation, traffic=sent("left_out")), fit)

@@ -207,6 +207,13 @@ def many_studies(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 
 def asked_enough(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    fewest, most = about.study.questions, policy.questions(about.table.rows)
+    if fewest > most:
+        yield Objection(
+            f"a path of so many weights and folds asks {fewest} questions or more, which is more "
+            "than it allows a table of its rows; use fewer points or folds",
+            f"it allows {most}",
+        )
     if about.asked >= policy.questions(about.table.rows):
         yield Objection(
             "the studies that no person approved have asked all that its policy allows",

@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxfl.deploy.masking.path import PathOfSums
+from proxfl.deploy.masking.answering import TOO_LARGE
+from proxfl.deploy.masking.path import PLACES, PathOfSums
 from proxfl.deploy.masking.path_answering import PathSums
+from proxfl.deploy.masking.replica import Question
 from proxfl.train.choice import Choice
 from proxfl.train.folds import names_of, path_with_folds
 from proxfl.train.spec import Spec, loss_of
@@ -38,6 +40,35 @@ KINDS = {
     "weighted": {"target": "y", "loss": "squared", "exclude": ["k"], "missing": "mean"}
     | {"row_weights": "n", "intercept": False},
 }
+
+
+def refused(*about):
+    return False
+
+
+def test_few_rows_of_a_fold_hide_what_it_leaves_too(files):
+    """Else the difference to all rows would tell of the fold."""
+    spec = Spec(sites=files, **KINDS["squared"]).read_files()
+    tables = read_tables(spec)
+    program, asked = from_sums(spec, SHORT, tables)
+    table, folder = tables[0], Path(".")
+    strict, loose = (PathSums(program, 0, table, folder, *rule) for rule in ((same, refused), ()))
+    question, *_ = (q for q in asked if q.kind.split()[0] == "models")
+    width = question.length // 4
+    hidden, told = (site(question)[0].reshape(4, width) for site in (strict, loose))
+    np.testing.assert_array_equal(hidden[0], told[0])  # of all rows
+    assert told[1:].any(axis=1).all()
+    value = np.unique(hidden[1:])
+    assert set(value) <= {0.0, TOO_LARGE}
+    (judging,) = (q for q in asked if q.kind.split()[0] == "left_out")
+    assert not strict(judging)[1] and loose(judging)[1]
+    place = question.numbers | {PLACES: np.array([0, 1, 2, 4])}
+    with pytest.raises(ValueError, match="a set that there is"):
+        loose(Question(question.kind, place, question.length))
+
+
+def same(problem):
+    return problem
 
 
 def from_sums(spec, choice, tables):

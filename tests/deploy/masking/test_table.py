@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proxfl.deploy.masking import evaluation
+from proxfl.deploy.masking import evaluation, path
 from proxfl.deploy.masking.training import SETUP, refuse_unmaskable
 from proxfl.errors import InputError
 from proxfl.tables.survey import QUESTIONS
@@ -23,7 +23,7 @@ def test_the_table_of_messages_is_that_of_the_code(tmp_path):
     assert not worker.tasks  # nothing but what `setup` has is answered
     with pytest.raises(InputError, match="its own hazard, which is no sum"):
         refuse_unmaskable(Spec(time="t", event="e", loss="cox"))
-    asked = {*SETUP, *TASKS, "round", *evaluation.KINDS, *QUESTIONS} - {"survival"}
+    asked = {*SETUP, *TASKS, "round", *path.KINDS, *evaluation.KINDS, *QUESTIONS} - {"survival"}
     declared = {"propose"} | worker.setup.keys() - {"step"}
     found = dict(re.findall(r"^\| `(\w+)` \| (masked|declared) \|", PAGE.read_text(), re.M))
     assert found == dict.fromkeys(declared, "declared") | dict.fromkeys(asked, "masked")
