@@ -1,6 +1,7 @@
 """`proxfl path` over real sites is `proxfl path` over their files."""
 
 import json
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -8,15 +9,18 @@ import pytest
 
 from proxfl.deploy.masking.messages import Charter, question_payload
 from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.protocol.study import make_study, read_study
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.path import KeptSums
+from proxfl.deploy.server.training import RunOptions, refuse_masked
 from proxfl.errors import InputError
 from proxfl.report import page
 from proxfl.train.choice import Choice
 from proxfl.train.folder import read_model
 from proxfl.train.folds import path_with_folds
+from proxfl.train.spec import Spec
 from proxfl.train.train import begin, read_tables, run
-from tests.deploy.field import LOOSE, Field
+from tests.deploy.field import LOOSE, NAMES, Field
 
 SHORT = Choice(points=3, ratio=0.1, folds=3)
 ANY = LOOSE.replace(automatic=("train", "path"))
@@ -171,3 +175,30 @@ def test_a_site_answers_a_path_about_what_it_has_agreed_to_only(tmp_path):
     lines = (tmp_path / "north" / "audit.jsonl").read_text().splitlines()
     told = [line["models"] for line in map(json.loads, lines) if line["what"] == "answer"]
     assert sum(told) == field.office(0).audit.answers[field.study.id] >= field.study.questions
+
+
+@pytest.mark.parametrize(
+    ("options", "choice", "given", "words"),
+    [
+        ({"algorithm": "decoupled"}, SHORT, {}, "made with Newton's method"),
+        ({"batch": 9}, SHORT, {}, "made with Newton's method"),
+        ({"loss": "cox", "target": None, "time": "a", "event": "b"}, SHORT, {}, "over files"),
+        ({}, SHORT.replace(by="sites"), {}, "shows that site's own part of a sum; use --by rows"),
+        ({}, SHORT, {"rounds": 9}, "asked with its study's own rounds; write another"),
+        ({}, SHORT, {"quorum": 2}, "needs every site in every exchange"),
+    ],
+)
+def test_what_a_path_over_sites_cannot_be_is_refused(options, choice, given, words):
+    spec = Spec(**{k: v for k, v in (PROBLEM | options).items() if v is not None})
+    with pytest.raises(InputError, match=words):
+        refuse_masked(make_study("s", "f", NAMES, spec, choice=choice), RunOptions(**given))
+
+
+def test_a_study_of_a_path_says_what_is_asked_and_nothing_of_the_weight():
+    made = make_study("s", "f", NAMES, Spec(**PROBLEM), choice=SHORT)
+    assert read_study(made.text).choice == SHORT and "l1" not in tomllib.loads(made.text)["problem"]
+    for odd in (made.text + "\n[problem]\n", made.text.replace("folds = 3", "folds = 10_000")):
+        with pytest.raises(InputError):
+            read_study(odd)
+    with pytest.raises(InputError, match="'l1', the weight that its path chooses"):
+        read_study(made.text.replace("[problem]", "[problem]\nl1 = 0.5"))

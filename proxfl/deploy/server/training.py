@@ -97,6 +97,12 @@ def refuse_masked(study: Study, options: RunOptions) -> None:
     """Refuse what sites that follow the run would not follow."""
     if study.choice is not None:
         refuse_path(study.spec, study.choice, len(study.sites), study.masked)
+    changed = [name for name in LOOSE if getattr(options, name)]
+    if study.choice is not None and changed:
+        raise InputError(
+            f"a path is asked with its study's own {changed[0]}; write another study with the one "
+            "you want."
+        )
     if not study.masked:
         return
     if study.ask == "train":
@@ -106,7 +112,6 @@ def refuse_masked(study: Study, options: RunOptions) -> None:
             "a masked run needs every site in every exchange, since only the sum of all shows "
             "anything; drop the quorum, or ask a study that is unmasked."
         )
-    changed = [name for name in LOOSE if getattr(options, name)]
     if changed:
         raise InputError(
             f"sites that follow a masked run hold it to the study's own {changed[0]}; write "
