@@ -3,16 +3,20 @@
 Minutes long, so it runs under `make soak` and not with the other tests. A failure prints its seed.
 """
 
+import json
 import os
 import random
 import signal
 import time
 from collections import Counter
 
+import pandas as pd
 import pytest
 
 from proxfl.deploy.ops.home import read_json
 from proxfl.report import page
+from proxfl.storage.files import write_text
+from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field
 from tests.deploy.processes import Deployment, commands, kill, until
 from tests.outcomes import soak
@@ -77,3 +81,47 @@ def killed(folder, seed):
 def test_whatever_is_killed_the_model_is_that_of_an_undisturbed_run(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
     soak("kills_deployed", range(15), 1, lambda seeds: killed(tmp_path / str(seeds[0]), seeds[0]))
+
+
+@pytest.mark.soak
+def test_a_path_over_real_sites_is_that_over_their_files(tmp_path):
+    """Masked, with a site and the server's program killed on the way, and in the clear."""
+    field = Field(tmp_path / "twin")
+    with commands(tmp_path) as start:
+        there = Deployment(tmp_path, start, field.files, target="y", loss="squared")
+        home, few = there.home, ("--points=3", "--folds=3", "--ratio=0.1")
+        there.serve()
+        for name in NAMES:
+            there.join(name)
+            policy = there.site(name) / "policy.toml"
+            write_text(policy, policy.read_text().replace('"train",', '"train", "path",'))
+            there.let_in(name)
+            there.server.wait_for(f"Site {name} is let in.")
+        about = ("--target", "y", "--loss")
+        run = start("path", home.folder, "masked", *about, "logistic", *few)
+        assert run.ended() == 3 and "a person there compares" in run.said, run.said
+        for name in NAMES:
+            others = [other for other in NAMES if other != name]
+            at = (there.folder / f"at-{name}", "--site", name)
+            assert proxfl("federate", "members", *at, "--compared", *others).code == 0
+        run = start("run", home.folder, "masked")
+        steps = home.folder / "results-masked" / "exchanges"
+        until(lambda: len(list(steps.glob("[!.]*"))) > 4 or run.process.poll() is not None)
+        kill(there.folder / "at-south", "site")
+        os.kill(read_json(home.status, "")["pid"], signal.SIGKILL)
+        assert run.ended() == 3 and "Go on with: proxfl" in run.said, run.said
+        run = start("resume", home.folder)
+        assert run.ended() == 0 and "Choices" in run.said, run.said
+        run = start("path", home.folder, "clear", *about, "squared", *few, "--unmasked")
+        assert run.ended() == 0 and "Choices" in run.said, run.said
+    for kind, loss, near in ("masked", "logistic", 1e-10), ("clear", "squared", 1e-12):
+        words = [*map(str, field.files), *about, loss, *few]
+        assert proxfl("path", *words, "--out", tmp_path / kind).code == 0
+        there, here = home.folder / f"results-{kind}", tmp_path / kind
+        for name in ("path", "coefficients", "folds"):
+            pair = [pd.read_csv(at / f"{name}.csv") for at in (there, here)]
+            columns = [c for c in pair[0] if "optimality" not in c and c in pair[1]]
+            found, wanted = (frame[columns] for frame in pair)
+            pd.testing.assert_frame_equal(found, wanted, rtol=near, atol=near)
+        found, wanted = (json.loads((at / "path.json").read_text()) for at in (there, here))
+        assert found["weight"] == pytest.approx(wanted["weight"], rel=near)

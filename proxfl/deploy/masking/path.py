@@ -54,7 +54,7 @@ from proxfl.train.walk import Walk, by_newton
 
 KINDS = ("models", "left_out")
 PLACES = "places"  # the name, in a question, of which set each of its models is about
-MOST = 2**20  # numbers in an answer, or models in a question times 1,000: more are asked in parts
+MOST, LEAST = 2**18, 2**8  # numbers in an answer; a model counts as so many: more come in parts
 
 
 def refuse_path(spec: Spec, choice: Choice, sites: int, masked: bool) -> None:
@@ -118,22 +118,14 @@ class PathOfSums(MaskedTraining):
             weights = weights_along(agreement, spec, self.choice)
             about = (self.agreements, sums.problem, spec, key, weights, sums, self.progress)
             walked = by_newton(*about)
-            self.path = RegularisationPath.of(spec, self.choice, agreement, walked)
-            self.validation = self.judged(sums, walked)
-            self.final = self.problem_at(self.validation.chosen(self.choice.rule))
+            self.path = path = RegularisationPath.of(spec, self.choice, agreement, walked)
+            self.validation = scores = self.judged(path, sums, walked)
+            self.final = by_newtons(path.spec_at(scores.chosen(self.choice.rule)), agreement)
             problem = problem_of(self.final, agreement)
             self.federation = SumFederation(ask, problem, sums.row, float(sums.mass[0]), sums.sites)
             self.found = solved(self.final, self.federation, problem, agreement, self.drive)
             numbers, _ = pack({"x": self.found.solution.x})
         return Question("model", arrays(numbers), 0)
-
-    def problem_at(self, index: int) -> Spec:
-        """That of the chosen model, by the method of the path."""
-        spec, agreement = self.spec.replace(**{self.choice.sweep: 1.0}), self.agreements[0]
-        if self.path is not None:
-            spec = self.path.spec_at(index)
-        newton = method_for(spec, agreement).name == "newton"
-        return spec if newton else spec.replace(algorithm="newton")
 
     def sets(self, ask: Ask) -> "SetsInSums":
         """Every set's agreement; how much its rows count, and those that its fold left out."""
@@ -153,15 +145,13 @@ class PathOfSums(MaskedTraining):
             each = zip(count, mean, squares, strict=True)
             moments = [dict(zip(("count", "mean", "squares"), one, strict=True)) for one in each]
         made = [self.agreed(*both, **of) for *both, of in zip(rows, total, moments, strict=True)]
-        self.agreement = made[0]
-        self.agreements = [replace(one, classes=made[0].classes) for one in made]
+        self.agreement, self.agreements = made[0], made
         problem = replace(problem_of(self.spec, made[0]), g=Zero())
         row = one_row(self.spec, made[0])
         return SetsInSums(ask, problem, row, mass, out, int(members))
 
-    def judged(self, sums: "SetsInSums", walked: Walk) -> Validation:
+    def judged(self, path: RegularisationPath, sums: "SetsInSums", walked: Walk) -> Validation:
         """What the models of each fold are worth on the rows left out."""
-        path: Any = self.path
         models = [(k, one.x) for k, found in enumerate(walked.found) for one in found if k]
         table = sums.scores(models).reshape(len(self.folds), len(walked.weights), -1)
         names = sums.score_names
@@ -170,6 +160,12 @@ class PathOfSums(MaskedTraining):
         ]
         about = (self.folds, sums.out / sums.mass[0], judged, walked.found[1:], Traffic())
         return validation(path, *about)
+
+
+def by_newtons(spec: Spec, agreement: Agreement) -> Spec:
+    """A problem that is solved by the method of the path, whatever else would be taken."""
+    newton = method_for(spec, agreement).name == "newton"
+    return spec if newton else spec.replace(algorithm="newton")
 
 
 class SetsInSums(Exchange):
@@ -239,7 +235,7 @@ def in_parts(asked: Sequence[Any], size: Callable[[Any], int]) -> list[list[Any]
     """Questions so few at a time that a message has room for them and their answers."""
     parts, room = [[]], MOST
     for one in asked:
-        needs = max(size(one), 1000)
+        needs = max(size(one), LEAST)
         if needs > room and parts[-1]:
             parts.append([])
             room = MOST

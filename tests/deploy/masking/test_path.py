@@ -94,8 +94,9 @@ def from_sums(spec, choice, tables):
     return program, asked
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("by", ["rows", "sites"])
+@pytest.mark.parametrize(
+    ("kind", "by"), [("logistic", "rows"), ("squared", "sites"), ("weighted", "rows")]
+)
 def test_a_path_of_sums_is_that_of_the_files(kind, by, files):
     spec, choice = Spec(sites=files, **KINDS[kind]).read_files(), SHORT.replace(by=by)
     tables = read_tables(spec)
