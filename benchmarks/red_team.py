@@ -3,11 +3,17 @@
 Each attack of `tests/deploy/red_team.py`, on tables of 2,000 rows with 10 features, without limits
 and within the usual ones: rows told to 0.1 standard deviations in every feature. Written to
 `results/security/red_team.json`.
+
+`python -m benchmarks.red_team member`: the same server with one of three members on its side, which
+under masks chooses the models and sees the sum of the other two sites, each within its policy. The
+attacker here may ask at once what it would have to steer a run to, so that it has more than a
+masked run gives. Written to `results/security/red_team_member.json`.
 """
 
 import json
 import logging
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,6 +24,7 @@ from tests.deploy.red_team import (
     OFF,
     USUAL,
     Attacker,
+    Colluder,
     isolate,
     kinks,
     outliers,
@@ -28,7 +35,7 @@ from tests.deploy.red_team import (
     victim,
 )  # fmt: skip
 
-OUT = Path("results/security/red_team.json")
+OUT, OF_TWO = Path("results/security/red_team.json"), Path("results/security/red_team_member.json")
 ROWS, SMALL, SEEDS = 2000, 60, range(5)
 LENGTHS = (1e6, 100.0, 50.0, 20.0, 10.0, 5.0, 1.0, 0.5)
 
@@ -70,6 +77,43 @@ CASES = {
 }
 
 
+# Of the sum of two sites; `share` is the rule on how many rows must be behind an answer.
+SHARES = (0.0, 0.01, USUAL.share)
+FEW = {"rows": SMALL // 2, "features": 4}
+MEMBER = {
+    f"{name}, share {share:g}": (attack, {"policy": USUAL.replace(share=share)} | options)
+    for share in SHARES
+    for name, (attack, options) in {
+        "isolate": (lambda a: isolate(a, 4000), {}),
+        "isolate, length 30": (lambda a: isolate(a, 4000, 30.0), {}),
+        "tilt": (lambda a: tilt(a, 30), {}),
+        "tilt, heavy tails": (lambda a: tilt(a, 30), {"heavy": True}),
+        "outliers, heavy tails": (tail, {"heavy": True}),
+    }.items()
+} | {
+    f"solve all of {SMALL} rows, no limits": (SOLVE, FEW | {"policy": OFF}),
+    f"solve all of {SMALL} rows": (SOLVE, FEW),
+    f"solve all of {SMALL} rows, with Hessians": (
+        lambda a: solve_more(a, USUAL.questions(SMALL // 2)),
+        FEW,
+    ),
+}
+
+
+def with_a_member(attack, options):
+    """Two honest sites, of half the rows each."""
+    told = []
+    for seed in SEEDS:
+        with tempfile.TemporaryDirectory() as folder:
+            given = {"rows": ROWS // 2} | options
+            pair = [victim(Path(folder, str(k)), **given, seed=10 * seed + k) for k in (0, 1)]
+            attacker = Colluder([site for site, _, _ in pair])
+            rows = recovered(np.concatenate([A for _, A, _ in pair]), attack(attacker))
+            told.append([rows, attacker.asked, attacker.refused])
+    rows, asked, refused = zip(*told, strict=True)
+    return {"rows": rows, "questions": asked, "refused": refused}
+
+
 def measured(attack, options):
     told = []
     for seed in SEEDS:
@@ -85,12 +129,14 @@ def measured(attack, options):
 def main() -> None:
     logging.disable(logging.CRITICAL)
     os.fsync = lambda handle: None  # nothing here is about power loss
-    found = {}
-    for name, (attack, options) in CASES.items():
-        found[name] = measured(attack, options)
+    member = sys.argv[1:] == ["member"]
+    measure, cases, out = (with_a_member, MEMBER, OF_TWO) if member else (measured, CASES, OUT)
+    command = " ".join(["python -m benchmarks.red_team", *sys.argv[1:]])
+    found, about = {}, {"command": command, "rows": ROWS, "seeds": list(SEEDS)}
+    for name, (attack, options) in cases.items():
+        found[name] = measure(attack, options)
         print(name, found[name], flush=True)
-    about = {"command": "python -m benchmarks.red_team", "rows": ROWS, "seeds": list(SEEDS)}
-    write_text(OUT, json.dumps(about | {"attacks": found}, indent=1) + "\n")
+    write_text(out, json.dumps(about | {"attacks": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ total_loss = jax.jit(lambda loss, z, y, counts: loss.of_rows(z, y, counts), stat
 def site_sums(loss: Any, rows: SiteRows, draw: np.ndarray, threshold: float) -> dict[str, Any]:
     """What a site tells: arrays to add to those of other sites."""
     weight, card = rows.counts * draw, loss.target.scorecard
-    with precision(np.float64):
+    with precision(np.float64), np.errstate(over="ignore"):  # far-off models have infinite losses
         value, above = total_loss(loss, *as_arrays(padded(rows.z, rows.y, weight)))
         own = card.sums(Rows(rows.z, rows.y, rows.mean, weight), threshold)
     totals = {"rows": draw.sum(), "weight": weight.sum()}

@@ -127,6 +127,30 @@ class Attacker:
         return self.rows * np.array(parts)
 
 
+class Colluder:
+    """A server with a member on its side: it chooses models, and sees the other sites' sums.
+
+    Where one site's policy strikes the sum has its flag, and shows nothing.
+    """
+
+    def __init__(self, sites):
+        self.each = [Attacker(site) for site in sites]
+        self.rows, self.features = sum(one.rows for one in self.each), self.each[0].features
+        self.asked = self.refused = 0
+
+    def gradient(self, w, b):
+        return self.sum_of([one.gradient(w, b) for one in self.each])
+
+    def hessian(self, w, b):
+        return self.sum_of([one.hessian(w, b) for one in self.each])
+
+    def sum_of(self, told):
+        self.asked += 1
+        flagged = any(one is None for one in told)
+        self.refused += flagged
+        return None if flagged else sum(told)
+
+
 def recovered(A, guesses):
     """How many rows of the table some guess is near to."""
     if not len(guesses):

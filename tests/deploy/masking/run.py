@@ -11,12 +11,17 @@ from proxfl.deploy.masking.conductor import Conductor, Exchange, Lapsed
 from proxfl.deploy.masking.member import Call, Member
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.reply import Reply
+from proxfl.deploy.masking.session import Hello, session_digest
 from proxfl.engine import fixed_point
 from tests.deploy.masking.world import NAMES, STUDY, members_of, signers_of
 
 STEPS, FEATURES = 6, 3
 RNG = np.random.default_rng(0)
 DATA = {name: (RNG.normal(size=(8, FEATURES)), RNG.normal(size=8)) for name in NAMES}
+
+
+class Killed(Exception):
+    """Somebody's process ends here."""
 
 
 def program(ask):
@@ -86,3 +91,9 @@ class Party:
 
     def run(self, send=None) -> Question:
         return self.conductor(send).run(program)
+
+
+def resessioned(party: Party, call: Call, hellos: list[Hello]) -> Call:
+    """The same request in the session of other hellos."""
+    named = session_digest(STUDY, party.members.digest, hellos)
+    return call._replace(request=call.request._replace(session=named), hellos=hellos)

@@ -9,22 +9,25 @@ import pytest
 from proxfl.deploy.masking import grid
 from proxfl.deploy.masking.record import FILE
 from proxfl.deploy.masking.replica import Question, Replica
-from proxfl.deploy.masking.session import Refused, session_digest
+from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.transcript import model_name
 from proxfl.engine import fixed_point
 from proxfl.errors import InputError
 from tests.deploy.masking import run as runs
-from tests.deploy.masking.run import NAMES, STEPS, Party, plain_run, program
-from tests.deploy.masking.world import STUDY
+from tests.deploy.masking.run import (
+    NAMES,
+    STEPS,
+    Killed,
+    Party,
+    plain_run,
+    program,
+    resessioned,
+)  # fmt: skip
 
 
 @pytest.fixture
 def party(tmp_path):
     return Party(tmp_path)
-
-
-class Killed(Exception):
-    pass
 
 
 def test_a_masked_run_is_the_plain_one_in_fixed_point_bit_for_bit(party):
@@ -202,11 +205,6 @@ def test_a_member_that_equivocates_splits_the_run_and_gains_nothing(party):
     with pytest.raises(Refused):
         # The sum that the server goes on with is of a session that its request does not name.
         conductor.run(program)
-
-
-def resessioned(party, call, hellos):
-    named = session_digest(STUDY, party.members.digest, hellos)
-    return call._replace(request=call.request._replace(session=named), hellos=hellos)
 
 
 def test_a_folder_that_was_set_back_is_noticed(party):
