@@ -243,6 +243,7 @@ def learn(g: Regulariser, state: State, told: Told, exactness) -> tuple[State, R
     return after, Record(after.round, objective(g, now), optimality, step.length, counted)
 
 
+@jax.jit
 def next_step(g: Regulariser, known: Known, distance, scale, reach, exactness) -> Step:
     """To the least point of the model; the nearer to the optimum, the more exactly to it."""
     bent = bend(known.hessian, ravel_pytree(known.gradient)[0], distance, reach)
@@ -277,6 +278,7 @@ def runs_away(state: State, x: Point, onwards: Step):
     return (ratio > 0.3) & (ratio < 0.45) & (after > 0.9 * before)
 
 
+@jax.jit
 def objective(g: Regulariser, known: Known):
     return known.loss + g.value(known.x)
 

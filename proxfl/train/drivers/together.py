@@ -28,6 +28,7 @@ from proxfl.train.drivers.newton import (
     exactness_for,
     first_state,
     learn,
+    objective,
     obstacle,
     optimality_of,
     question,
@@ -135,8 +136,8 @@ def solve(
         asked = []
         for i in left:
             features = 0 if loss.quadratic and (known[i] or records[i]) else features_of(problem.x0)
-            features = jnp.arange(features, dtype=jnp.int32)
-            asked.append(Asked(wanted[i].place, question(states[i], features)))
+            about = question(states[i], np.arange(features, dtype=np.int32))
+            asked.append(Asked(wanted[i].place, about))
         for i, told in zip(left, exchange(asked), strict=True):
             states[i], seen = learn(wanted[i].g, states[i], told, exactness)
             records[i].append(Record(*(np.asarray(value).item() for value in seen)))
@@ -155,9 +156,8 @@ def goes_on(state: State, records: Sequence[Record], settings: Settings) -> bool
 
 def result(g: Regulariser, state: State, records: list[Record], settings: Settings) -> Solved:
     optimality, stopped = optimality_of(state), obstacle(state, settings.tol)
-    objective = float(state.known.loss + g.value(state.known.x))
     converged = optimality <= settings.tol and not stopped
-    return Solved(state, objective, optimality, records, converged, stopped)
+    return Solved(state, float(objective(g, state.known)), optimality, records, converged, stopped)
 
 
 carry_over = jax.jit(carried_over)
