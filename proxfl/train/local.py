@@ -62,8 +62,7 @@ class LocalFederation(Federation):
     def ask(self, task: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         answers = {}
         for i, name in enumerate(self.names):
-            shard = jax.tree.map(lambda a, i=i: a[i], self.shards)
-            answers[name] = TASKS[task](self.smooth, shard, dict(payload))
+            answers[name] = TASKS[task](self.smooth, one_of(self.shards, i), dict(payload))
         up = sum(map(message_bytes, answers.values()))
         self.enter(task, up, len(self.names) * message_bytes(payload))
         return answers
@@ -93,3 +92,8 @@ class LocalFederation(Federation):
 
 
 ask = jax.jit(ask_clients, static_argnames="exchange")
+
+
+@jax.jit
+def one_of(shards: Shard, client: Any) -> Shard:
+    return jax.tree.map(lambda a: a[client], shards)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Algorithm
@@ -127,7 +128,11 @@ class Driver(abc.ABC):
     def mean(self, answers: Mapping[str, Mapping[str, Any]], part: str) -> Any:
         """The mean over sites of one part of their answers, summed in the sites' order."""
         weights, parts = self.weights.tolist(), [answers[s][part] for s in self.federation.sites]
-        add = lambda *leaves: sum(w * leaf for w, leaf in zip(weights, leaves, strict=True))
+
+        def add(*leaves: Any) -> jax.Array:
+            arrays = map(np.asarray, leaves)  # NumPy need not compile a sum for each shape
+            return jnp.asarray(sum(w * a for w, a in zip(weights, arrays, strict=True)))
+
         return jax.tree.map(add, *parts)
 
     def evaluate(self, x: Point) -> Evaluated:

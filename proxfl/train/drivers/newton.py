@@ -116,7 +116,7 @@ class Newton(Driver):
         loss: Any = self.problem.loss
         known = loss.quadratic and np.isfinite(state.known.loss)
         features = 0 if known else features_of(state.known.x)
-        return told_by(self, state, jnp.arange(features, dtype=jnp.int32))
+        return told_by(self, state, np.arange(features, dtype=np.int32))
 
 
 def told_by(driver: Driver, state: Any, features: Any) -> Told:
@@ -124,7 +124,7 @@ def told_by(driver: Driver, state: Any, features: Any) -> Told:
     answers = driver.federation.ask("newton", question(state, features))
     if not np.isfinite(state.known.loss):
         refuse_start(driver, answers)
-    each = lambda part: jnp.stack([answers[site][part] for site in driver.federation.sites])
+    each = lambda part: np.stack([answers[site][part] for site in driver.federation.sites])
     return Told(
         loss=driver.mean(answers, "value"),
         gradient=driver.mean(answers, "gradient"),
