@@ -89,7 +89,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as made:
                 rows.append(measured(count, numbers, Path(made)))
             print(rows[-1], flush=True)
-    told = {"command": "python -m benchmarks.masking", "machine": machine(), "table": rows}
+    what = "a step of a masked run, by members and numbers"
+    told = {"command": "python -m benchmarks.masking", "machine": machine(), "what": what}
+    told |= {"table": rows}
     write_text(OUT, json.dumps(told, indent=2) + "\n")
 
 

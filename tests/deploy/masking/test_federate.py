@@ -1,6 +1,9 @@
 """`proxfl federate run` under masks: the same model, and nothing else for the server to see."""
 
+import base64
 import json
+import zipfile
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -132,7 +135,42 @@ def test_the_server_gets_no_site_s_own_numbers(tmp_path):
         word = fixed_point.encode(np.array([value])).astype("<u8").tobytes()
         for form in (np.float64(value).tobytes(), np.float32(value).tobytes() * 2, word):
             assert form not in everything
-        assert repr(value).encode() not in everything
+        assert repr(float(value)).encode() not in everything
+    opened = b"".join(content for data in kept for content in members_of_archive(data))
+    vectors = [v for v in said if len(v) > 1 and not any(few(x) or abs(x) < 1e-6 for x in v[:2])]
+    assert len(vectors) > 9
+    for vector in vectors:
+        assert not any(form in everything + opened for form in encodings(vector[:2]))
+
+
+def members_of_archive(data):
+    """What is compressed in a file, where it is an archive."""
+    if zipfile.is_zipfile(BytesIO(data)):
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            return [archive.read(name) for name in archive.namelist()]
+    return []
+
+
+def encodings(vector):
+    """Ways in which numbers might be written down."""
+    words = fixed_point.encode(vector)
+    for order in "<>":
+        for raw in (vector.astype(f"{order}f8"), vector.astype(f"{order}f4"), words):
+            data = (raw if raw is not words else words.astype(f"{order}u8")).tobytes()
+            yield from (data, data.hex().encode(), data.hex().upper().encode())
+            for place in range(3):  # base64 of something that has it inside
+                text = base64.b64encode(bytes(place) + data)
+                yield text[-(-place * 8 // 6) : (place + len(data)) * 8 // 6]
+    for number in vector.tolist():
+        yield from (text.encode() for text in (repr(number), f"{number:.9g}", f"{number:.8e}"))
+
+
+def test_whoever_looks_for_numbers_in_a_file_would_find_them(tmp_path):
+    vector = np.array([0.123456789012, -98.7654321])
+    for form in encodings(vector):
+        np.savez_compressed(tmp_path / "a.npz", held=np.frombuffer(b"so" + form, np.uint8))
+        (found,) = members_of_archive((tmp_path / "a.npz").read_bytes())
+        assert form in found
 
 
 def test_a_study_waits_until_people_at_all_sites_have_compared_the_words(tmp_path):

@@ -9,6 +9,7 @@ from proxfl.deploy.masking.answering import MaskedSite
 from proxfl.deploy.masking.conductor import Conductor, Lapsed
 from proxfl.deploy.masking.member import Member
 from proxfl.deploy.masking.training import MaskedTraining
+from proxfl.engine import fixed_point
 from proxfl.precision import precision
 from proxfl.train.agreement import problem_of, shards_for
 from proxfl.train.drivers.driver import solve
@@ -104,6 +105,25 @@ def test_a_masked_run_finds_the_model_of_the_files(options, files, tmp_path):
     np.testing.assert_allclose(found.coef, expected.model.coef, **near)
     np.testing.assert_allclose(found.intercept, expected.model.intercept, **near)
     assert program.found.solution.objective == pytest.approx(expected.solution.objective, rel=1e-10)
+
+
+@pytest.mark.parametrize("options", [SPECS[0], SPECS[-1]], ids=["newton", "decoupled"])
+def test_a_masked_run_is_that_of_unmasked_fixed_point_sums_bit_for_bit(options, files, tmp_path):
+    spec = Spec(sites=files, **options)
+    tables, program = read_tables(spec), MaskedTraining(spec.read_files(), FEATURES)
+    sites = []
+    for name, table in zip(NAMES, tables, strict=True):
+        (tmp_path / "plain" / name).mkdir(parents=True)
+        sites.append(MaskedSite(program, table, tmp_path / "plain" / name))
+
+    def ask(question):
+        words, question = np.zeros((question.length, 2), np.uint64), question.rounded()
+        for site in sites:
+            words = fixed_point.add(words, fixed_point.encode(site(question)[0]))
+        return fixed_point.decode(words)
+
+    _, found = Party(spec.read_files(), tables, tmp_path / "masked").run()
+    assert found.content == program(ask).rounded().content
 
 
 @pytest.mark.parametrize("options", [SPECS[0], SPECS[-1]], ids=["newton", "decoupled"])
