@@ -246,8 +246,9 @@ def test_damaged_files_are_refused_by_name(targets, tmp_path):
     run_cases(targets, tmp_path, range(300))
 
 
-def test_a_model_whose_losses_overflow_is_evaluated_without_a_warning(targets, tmp_path):
-    run_cases(targets, tmp_path, range(3258, 3259))  # found by the test below
+@pytest.mark.parametrize("seed", [3258, 6805], ids=["losses overflow", "no server runs"])
+def test_what_ten_thousand_damaged_files_have_found(seed, targets, tmp_path):
+    run_cases(targets, tmp_path, range(seed, seed + 1))
 
 
 @pytest.mark.soak

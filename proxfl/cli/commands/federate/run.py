@@ -72,6 +72,7 @@ def main(args: argparse.Namespace) -> int:
     if begun is None:
         refuse_full(out)
     before = last_run(home)
+    running(home)  # or there is one thing to say
     if begun is not None:
         print(printable(f"Study {asked.name} was begun; it goes on in {begun}."), file=sys.stderr)
     elif before and before["state"] != "finished":
