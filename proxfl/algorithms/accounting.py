@@ -15,7 +15,6 @@ or the number for everyone where that is smaller, since sampling never hurts.
 
 import math
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 
@@ -26,6 +25,8 @@ def cost(noise_multiplier: float) -> float:
 
 def composed(spent: float, delta: float) -> float:
     """The epsilon of answers whose costs come to this."""
+    from scipy.optimize import brentq  # which nobody waits for who adds no noise
+
     apart = math.sqrt(spent)
     if apart == 0 or gaussian_delta(apart, 0.0) <= delta:
         return 0.0

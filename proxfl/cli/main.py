@@ -42,7 +42,7 @@ def program() -> int:
 
     kept = Path(platformdirs.user_cache_dir("proxfl", appauthor=False)) / "programs"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code = main()
