@@ -132,6 +132,7 @@ FLAG = Kind("true or false", flag, {"action": argparse.BooleanOptionalAction})
 PATH = Kind("a path", text, is_path=True)
 PATHS = Kind("a list of paths", paths, {"nargs": "*"}, by_place=True, is_path=True)
 POSITIVE_NUMBER = number("a positive number", lambda v: v > 0)
+PROBABILITY = number("a number between 0 and 1", lambda v: 0 < v < 1)
 NON_NEGATIVE_NUMBER = number("a non-negative number", lambda v: v >= 0)
 INTERVAL = Kind(
     "two numbers, the lower first",

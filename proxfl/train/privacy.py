@@ -24,7 +24,7 @@ from proxfl.algorithms import accounting
 from proxfl.engine import discrete_gaussian, fixed_point
 from proxfl.errors import InputError
 from proxfl.options import Option
-from proxfl.options.kinds import POSITIVE_NUMBER, number, optional, whole
+from proxfl.options.kinds import POSITIVE_NUMBER, PROBABILITY, optional, whole
 
 OPTIONS = (
     Option(
@@ -47,7 +47,7 @@ OPTIONS = (
     ),
     Option(
         "dp_delta",
-        optional(number("a number between 0 and 1", lambda v: 0 < v < 1)),
+        optional(PROBABILITY),
         "the delta of that epsilon, or of the one that is told",
         None,
     ),
@@ -62,6 +62,7 @@ OPTIONS = (
 # Under noise other values are usual: no column's mean is told, and rounds cost.
 USUAL = {"precondition": False, "rounds": 100}
 ALGORITHM = "proximal-gradient"  # Algorithm 1 with one local step: one gradient a round
+MOST = 2**100  # steps: a deviation whose draws, and sums of some, can be whole numbers of 128 bits
 WITHHELD = "No certificate: it would tell of the rows without noise."
 REASON = "It takes one gradient of each row in a round, which is what the noise is counted for."
 
@@ -156,11 +157,12 @@ def check(spec: Any, loss: Any, classes: Sequence[Any], fills: bool) -> None:
             "those of the target."
         )
     found = noise_of(spec)
-    if found is not None and found.deviation(1, 1) < discrete_gaussian.LEAST:
-        raise InputError(
-            f"noise of {found.multiplier:g} times a clip of {found.clip:g} is lost in rounding; "
-            "multiply the features, or raise dp_clip."
-        )
+    if found is None or discrete_gaussian.LEAST <= found.deviation(1, 1) <= MOST:
+        return
+    raise InputError(
+        f"noise of {found.multiplier:g} times a clip of {found.clip:g} is lost in rounding, or too "
+        "large to be added up; have features of about the size 1."
+    )
 
 
 # What other options may be, and why.

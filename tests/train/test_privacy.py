@@ -144,6 +144,7 @@ def test_no_task_is_answered_in_one_process_either():
         ({"dp_noise": None}, "needs either 'dp_noise' or 'dp_epsilon'"),
         ({"dp_epsilon": 1.0}, "needs either 'dp_noise' or 'dp_epsilon'"),
         ({"dp_noise": 1e-7}, "is lost in rounding"),
+        ({"dp_clip": 1e30}, "or too large to be added up"),
         ({"eta": None}, "a step cannot be found from the data; give 'eta'"),
         ({"algorithm": "newton"}, "leave 'algorithm' out"),
         ({"algorithm": "decoupled"}, "leave 'algorithm' out"),

@@ -20,6 +20,8 @@ from proxfl.deploy.masking.transcript import Request, first_tip, model_name, nex
 from proxfl.engine import fixed_point
 
 Answer = Callable[[Question], tuple[np.ndarray, bool]]  # a site's sums, and whether they may leave
+# Words to add to them, for a tip and a question: the same for the same, in whatever session.
+NoiseOf = Callable[[bytes, Question], np.ndarray | None]
 
 
 class Call(NamedTuple):
@@ -52,9 +54,10 @@ class Member:
         folder: Path,
         program: Program,
         answer: Answer,
+        noise: NoiseOf = lambda tip, question: None,
     ):
         self.signer, self.members, self.study = signer, members, study
-        self.program, self.answer_of = program, answer
+        self.program, self.answer_of, self.noise_of = program, answer, noise
         self.record = Record(folder)
         self.own = greet(signer, members, name, study, data, self.record.last)
         self.sessions: dict[bytes, Session] = {}
@@ -83,10 +86,11 @@ class Member:
         except Refused:
             self.forget()  # it may have followed a sum that was not the run's
             raise
+        noise = self.noise_of(place.tip, call.question)
         values, sound = self.answer_of(call.question)
         if len(values) != call.question.length:
             raise Refused(f"Step {place.step} asks for another number of numbers.")
-        said = reply(session, self.signer, request.digest, values, sound)
+        said = reply(session, self.signer, request.digest, values, sound, noise)
         about = (session.digest, place.tip, request.question, place.before, self.data)
         self.record.add(Entry(place.step, len(values), *about))
         self.said[request.session, request.step] = request.digest, said

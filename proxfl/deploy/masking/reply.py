@@ -33,15 +33,23 @@ class Reply(NamedTuple):
 
 
 def reply(
-    session: Session, signer: Ed25519PrivateKey, request: bytes, values: np.ndarray, sound: bool
+    session: Session,
+    signer: Ed25519PrivateKey,
+    request: bytes,
+    values: np.ndarray,
+    sound: bool,
+    noise: np.ndarray | None = None,
 ) -> Reply:
     """The reply to the request of this digest: a site's sums, one number after the other.
+
+    Noise comes as words, and is added to the numbers as they are encoded.
 
     What is not `sound`, or cannot be encoded, is sent as random numbers with the flag set: its
     length is the same, and only the number of flags is seen, in the sum of all.
     """
     sound = bool(sound and np.all(fixed_point.fits(values)))
     content = fixed_point.encode(values) if sound else random_words(len(values))
+    content = content if noise is None else fixed_point.add(content, noise)
     words = np.concatenate([content, fixed_point.encode(np.array([0.0 if sound else 1.0]))])
     for other, secret in session.secrets.items():
         pad = pad_of(secret, request, session.index, other, len(words))

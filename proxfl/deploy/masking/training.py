@@ -65,7 +65,10 @@ def refuse_unmaskable(spec: Spec) -> None:
             "does not tell; give eta, or use --unmasked."
         )
     if fixed.method(fixed.named(spec), settings_of(spec), 1.0, 1.0).client_noise:
-        raise InputError("noise under masks is not there yet; use --unmasked.")
+        raise InputError(
+            f"the noise of algorithm {spec.algorithm!r} is for each site's answer; use dp_clip, or "
+            "--unmasked."
+        )
 
 
 class MaskedTraining:

@@ -42,6 +42,7 @@ from proxfl.train.choice import Choice
 from proxfl.train.evaluate import Applied, How
 from proxfl.train.folder import parsed_model
 from proxfl.train.folds import names_of
+from proxfl.train.privacy import Noise, noise_of
 from proxfl.train.spec import Spec, columns_of, describe, wanted_of
 from proxfl.train.train import refuse_empty
 
@@ -112,6 +113,11 @@ class Study:
     def questions(self) -> int:
         """The fewest that a path asks: of each set, at each weight, and how it does on its fold."""
         return 0 if self.choice is None else self.choice.points * (2 * len(self.folds) + 1)
+
+    @property
+    def noise(self) -> Noise | None:
+        """What is added to the answers of its rounds."""
+        return noise_of(self.spec) if self.ask == "train" else None
 
     @property
     def maskable(self) -> bool:
@@ -198,9 +204,13 @@ def read_study(text: str) -> Study:
         if choice.sweep in held["problem"]:
             raise InputError(f"The study has {choice.sweep!r}, the weight that its path chooses.")
         spec = problem_in(held["problem"] | {choice.sweep: 1.0})
+        if spec.dp_clip is not None:
+            raise InputError("a path asks many questions, and none of its answers carries noise.")
         return Study(*about, spec, unmasked=unmasked, choice=choice)
     if "problem" in held:
-        return Study(*about, problem_in(held["problem"]), unmasked=unmasked)
+        made = Study(*about, problem_in(held["problem"]), unmasked=unmasked)
+        check_noise(made)
+        return made
     if "schema" in held:
         schema, smallest = Schema.from_dict(held["schema"]), held["smallest"]
         if not schema.columns or smallest < 1:
@@ -212,6 +222,18 @@ def read_study(text: str) -> Study:
         raise InputError(f"The study has a threshold, draws or a seed that cannot be: {how}.")
     problem = parsed_model(held["model"], "The model of the study")[1]["problem"]
     return Study(*about, problem_in(problem), held["model"], how, unmasked)
+
+
+def check_noise(study: Study) -> None:
+    """Refuse noise that is too little by what a study says itself."""
+    honest = study.spec.dp_honest or 1
+    if honest > len(study.sites):
+        raise InputError(f"dp_honest must be at most the {len(study.sites)} sites, got {honest}.")
+    if honest > 1 and not study.masked:
+        raise InputError(
+            "the server sees the answer of each site in a study that is not masked, so that each "
+            "must add all of its noise; leave dp_honest out."
+        )
 
 
 def make_evaluation(

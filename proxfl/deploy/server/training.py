@@ -94,10 +94,15 @@ def refuse_quorum(spec: Spec, sites: int, quorum: int) -> None:
 
 
 def refuse_masked(study: Study, options: RunOptions) -> None:
-    """Refuse what sites that follow the run would not follow."""
+    """Refuse what sites that follow the run, or count its noise, would not follow."""
     if study.choice is not None:
         refuse_path(study.spec, study.choice, len(study.sites), study.masked)
     changed = [name for name in LOOSE if getattr(options, name)]
+    if study.noise is not None and changed:
+        raise InputError(
+            f"the privacy noise of study {study.name} is for its own {study.spec.rounds} rounds, "
+            f"and its sites count it so; write another study in place of another {changed[0]}."
+        )
     if study.choice is not None and changed:
         raise InputError(
             f"a path is asked with its study's own {changed[0]}; write another study with the one "

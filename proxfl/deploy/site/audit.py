@@ -24,6 +24,7 @@ from proxfl.storage.files import append, write_bytes
 
 FILE, HEAD, LOCK = "audit.jsonl", "audit.head", "audit.lock"
 STUDY, APPROVED, TOLD, ANSWER = "study", "approved", "told", "answer"
+NOISED = "noised"  # what the noise of an answer spends; the answer itself has a line of its own
 
 
 class Head(NamedTuple):
@@ -58,6 +59,7 @@ class Audit:
     torn: bytes = b""  # what a crash left after the last whole line
     answers: Counter[str] = field(default_factory=Counter)  # by study
     decisions: dict[str, str] = field(default_factory=dict)  # by study, the last
+    noised: dict[str, tuple[str, float]] = field(default_factory=dict)  # study and cost, by name
 
     def __post_init__(self):
         wrong = list(faults(self.folder))
@@ -96,6 +98,8 @@ class Audit:
             told = parsed(line)
             if told.get("what") == ANSWER:
                 self.answers[told.get("study", "")] += told.get("models", 1)
+            if told.get("what") == NOISED:
+                self.noised[told["noised"]] = told["study"], told["cost"]
             if told.get("what") == STUDY:
                 self.decisions[told["study"]] = told["decision"]
 

@@ -40,6 +40,7 @@ from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study
 from proxfl.deploy.protocol.wire import BadMessage, Value
+from proxfl.deploy.site.account import account_of
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.guard import guards
@@ -76,7 +77,9 @@ Parts = tuple[Program, Callable[[Question], tuple[np.ndarray, bool]]]
 def training(site: "FollowingSite", charter: Charter) -> Parts:
     """A run of training, in which no answer hangs on few rows."""
     run = MaskedTraining(site.study.spec, charter.features, charter.labels)
-    return run, MaskedSite(run, site.table, site.folder, *guards(site.office.policy.share))
+    # Under noise, to fail where an answer hangs on few rows would tell of them.
+    share = site.office.policy.share if site.account is None else 0.0
+    return run, MaskedSite(run, site.table, site.folder, *guards(share))
 
 
 def path(site: "FollowingSite", charter: Charter) -> Parts:
@@ -109,7 +112,7 @@ class FollowingSite:
     def __init__(self, study: Study, name: str, table: Table, office: Office):
         self.study, self.name, self.table, self.office = study, name, table, office
         self.folder = office.place(study.id) / FOLDER
-        self.asked = Asked(office, study.id)
+        self.asked, self.account = Asked(office, study.id), account_of(office, study)
         self.member: Member | None = None
         self.met: CharterFile | None = None
 
@@ -180,7 +183,18 @@ class FollowingSite:
             raise BadMessage(error) from None
         data = bytes.fromhex(self.office.fingerprint(self.table.fingerprint))
         about = (members, self.name, charter.digest(self.study.text), data, self.folder)
-        return Member(self.office.signer, *about, run, self.sums)
+        return Member(self.office.signer, *about, run, self.sums, self.noise)
+
+    def noise(self, tip: bytes, question: Question) -> np.ndarray | None:
+        """This site's noise for a question of a round, once it has been counted."""
+        if self.account is None or question.kind in SETUP:
+            return None
+        seed = self.account.seed(tip, question.content)
+        try:
+            self.account.spend(self.name, seed)
+        except BadMessage as error:
+            raise Refused(str(error)) from None
+        return self.account.noise.words(seed, question.length, self.table.rows)
 
     def sums(self, question: Question) -> tuple[np.ndarray, bool]:
         """This site's part of a sum, and whether it may leave; on the audit log before it does."""

@@ -52,11 +52,16 @@ def secret(path: Path) -> bytes:
     return found
 
 
+def content_of(used: Any) -> bytes:
+    """All that a pytree of arrays holds."""
+    held = {name: np.ascontiguousarray(array) for name, array in named_arrays(used).items()}
+    told = (f"{name} {a.dtype} {a.shape}".encode() + a.tobytes() for name, a in held.items())
+    return b"".join(told)
+
+
 def secret_key(folder: Path, place: tuple[int, ...], used: Any) -> PRNGKeyArray:
     """The key for a place and everything that the client uses there."""
     digest = hashlib.blake2b(repr(place).encode(), key=secret(folder / FILE), digest_size=8)
-    for name, array in named_arrays(used).items():
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(content_of(used))
     words = np.frombuffer(digest.digest(), np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(words))

@@ -2,6 +2,7 @@
 
 policy.toml            the owner's rules
 audit.jsonl, .head     what was asked, decided and answered
+noise.secret           32 random bytes, of which privacy noise is drawn
 site.secret            32 random bytes
 mask.secret            32 more: the key by which it signs under masks
 members.json           whose keys a person here has compared
@@ -94,6 +95,10 @@ class Office:
         word = Approval(by=getpass.getuser(), time=round(time.time(), 3))
         self.audit.enter(APPROVED, study.id, name=study.name, by=word["by"])
         documents.write_json(self.place(study.id) / APPROVAL, word, private=True)
+
+    def spent(self, study: str) -> float:
+        """The cost of the answers with noise to all other studies."""
+        return sum(cost for one, cost in self.audit.noised.values() if one != study)
 
     def asked(self, study: str) -> int:
         """The questions that count for a study: its own if it is approved, else all such ones."""

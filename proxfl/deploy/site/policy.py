@@ -9,6 +9,7 @@ A rule is one record: its key, values, default and reason, and what it objects t
 an objection tells the server holds no number of the data; the site's own log has more.
 """
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,16 +18,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
+from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
 from proxfl.deploy.protocol.study import ASKS, Study
 from proxfl.errors import InputError
 from proxfl.options import Option, Options
-from proxfl.options.kinds import FLAG, NON_NEGATIVE_NUMBER, TEXTS, Kind, demand, texts, whole
+from proxfl.options.kinds import (
+    FLAG,
+    NON_NEGATIVE_NUMBER,
+    PROBABILITY,
+    TEXTS,
+    Kind,
+    demand,
+    real,
+    texts,
+    whole,
+)
 from proxfl.options.option import by_key
 from proxfl.storage.files import write_text
 from proxfl.tables import Table
 from proxfl.tables.formats import is_sparse
 from proxfl.train.folds import deal_at
+from proxfl.train.privacy import Noise
 from proxfl.train.spec import Spec, beside_of, columns_of, loss_of, schema_of
 
 FILE = "policy.toml"
@@ -36,7 +49,8 @@ MOST_CELLS = 20  # that a log names
 class Proposal(NamedTuple):
     """A study as a site sees it: with its own table, and what was asked before.
 
-    `asked` counts the questions of all studies that no person approved, `seen` the studies.
+    `asked` counts the questions of all studies that no person approved, `seen` the studies; `spent`
+    is the cost of the noised answers of all others.
     """
 
     study: Study
@@ -44,6 +58,7 @@ class Proposal(NamedTuple):
     asked: int = 0
     seen: int = 0
     site: str = ""
+    spent: float = 0.0
 
     @property
     def spec(self) -> Spec:
@@ -58,6 +73,11 @@ class Proposal(NamedTuple):
         dealt = deal_at(self.spec, choice, table, self.study.sites.index(self.site))
         folds = range(choice.folds)
         return [table, *(table.only(d) for k in folds for d in (dealt == k, dealt != k))]
+
+    @property
+    def noise(self) -> Noise | None:
+        """What is added to the answers."""
+        return self.study.noise
 
 
 class Objection(NamedTuple):
@@ -81,6 +101,16 @@ class Policy(Options):
     def questions(self, rows: int) -> int:
         """How many a study may ask, or all together that no person approved."""
         return int(self.questions_per_row * rows)
+
+    def beyond(self, spent: float) -> str:
+        """A sentence if this cost is more than may be spent, as `accounting.composed` has it."""
+        epsilon = composed(spent, self.delta)
+        if epsilon <= self.epsilon:
+            return ""
+        return (
+            f"with all that it has answered, noised answers would come to epsilon {epsilon:.4g} at "
+            f"delta {self.delta:g}, and its policy allows {self.epsilon:g}"
+        )
 
     def objections(self, proposal: Proposal) -> Iterator[Objection]:
         for rule in RULES:
@@ -226,11 +256,36 @@ def needs_a_person(policy: Policy, about: Proposal) -> Iterator[Objection]:
         yield Objection(f"a person there decides about studies that {about.study.ask}", waits=True)
 
 
+def without_noise(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    noise = about.noise
+    if noise is not None and (beyond := policy.beyond(about.spent + noise.rounds * noise.cost)):
+        yield Objection(f"{beyond}; ask with more noise, or for fewer rounds")
+    if noise is None and math.isfinite(policy.epsilon):
+        yield Objection(
+            "it answers with privacy noise only; give the study dp_clip, dp_epsilon and dp_delta"
+        )
+
+
+def little_noise(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    if about.noise is not None and about.noise.honest > policy.honest:
+        yield Objection(
+            f"its noise would be enough only where {about.noise.honest} sites add theirs, and it "
+            f"relies on {policy.honest}, itself among them; lower dp_honest"
+        )
+
+
+def limit(value: Any) -> float:
+    found = real(value)
+    demand(found > 0)
+    return found
+
+
 def asks(value: Any) -> tuple[str, ...]:
     demand(set(found := texts(value)) <= set(ASKS))
     return found
 
 
+LIMIT = Kind("a positive number, or inf", limit)
 SOME_ASKS = Kind(f"a list of some of {', '.join(ASKS)}", asks)
 RULES = (
     # A mean over few rows tells about each of them.
@@ -291,6 +346,24 @@ RULES = (
     ),
     # A Hessian holds second moments of all pairs of features: see SECURITY.md.
     Rule(Option("hessians", FLAG, "whether Hessians may be asked", True), tells_hessians, True),
+    # What a row is promised is about all that its site has ever answered, so one budget is for all
+    # studies, and one study without noise would make it worthless.
+    Rule(
+        Option(
+            "epsilon",
+            LIMIT,
+            "the most that the noised answers to all studies may come to; unless it is inf, no "
+            "study without noise is answered",
+            math.inf,
+        ),
+        without_noise,
+    ),
+    Rule(Option("delta", PROBABILITY, "the delta of that epsilon", 1e-6)),
+    # What masks promise rests on two honest members, too.
+    Rule(
+        Option("honest", whole(1), "the most sites whose noise together is to be enough", 2),
+        little_noise,
+    ),
     Rule(Option("columns", TEXTS, "the columns for studies; all, if empty", ()), other_columns),
     Rule(Option("exclude", TEXTS, "columns that are not for studies", ()), excluded_columns),
     Rule(

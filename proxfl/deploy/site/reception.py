@@ -137,8 +137,9 @@ class Reception:
         except InputError as error:
             told = Objection("its file cannot be read for the study; its log says why", str(error))
             return None, [told]
-        counts = (self.office.asked(study.id), self.seen(study))
-        proposal = Proposal(study, table, *counts, self.name)
+        before = (self.office.asked(study.id), self.seen(study))
+        spent = self.office.spent(study.id)
+        proposal = Proposal(study, table, *before, self.name, spent)
         found += self.office.policy.objections(proposal)
         if self.office.approved(study.id):
             found = [one for one in found if not one.waits]

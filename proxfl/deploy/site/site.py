@@ -18,6 +18,7 @@ from proxfl.core import Algorithm
 from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study, read_table
 from proxfl.deploy.protocol.wire import BadMessage, Value
+from proxfl.deploy.site.account import account_of
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import too_large
@@ -30,8 +31,9 @@ from proxfl.tables import Table
 from proxfl.tables.sites import arranged
 from proxfl.train.agreement import Agreement, problem_of, shards_for, summarise
 from proxfl.train.contents import AgreementFile
-from proxfl.train.drivers import fixed
+from proxfl.train.drivers import fixed, noisy
 from proxfl.train.drivers.adaptive import algorithm_for
+from proxfl.train.privacy import noise_of
 from proxfl.train.spec import Spec
 from proxfl.train.tasks import TASKS
 from proxfl.train.train import settings_of
@@ -44,6 +46,8 @@ AGREEMENT = "agreement.json"
 def method_of(spec: Spec) -> Algorithm:
     """The method a spec asks for; its steps are the server's to choose, round by round."""
     settings = settings_of(spec)
+    if noise_of(spec) is not None:
+        return noisy.method(1.0)
     if fixed.applies(spec):
         return fixed.method(fixed.named(spec), settings, 1.0, 1.0)
     return algorithm_for(settings, 1.0, 1.0)
@@ -57,7 +61,12 @@ class Kept(TypedDict):
 
 
 def tasks_of(spec: Spec) -> Tasks:
-    """What a site answers: Hessians only where the study may need them, which tell more."""
+    """What a site answers: Hessians only where the study may need them, which tell more.
+
+    With privacy noise, nothing but rounds.
+    """
+    if noise_of(spec) is not None:
+        return {}
     needed = {"newton": spec.algorithm in ("auto", "newton"), "information": spec.inference}
     return {name: task for name, task in TASKS.items() if needed.get(name, True)}
 
@@ -80,7 +89,10 @@ class Site:
         setup = {"summary": self.summary, "agree": self.agree}
         where = (self.study.id, self.study.sites, self.name, self.folder)
         tasks, asked = tasks_of(self.study.spec), Asked(self.office, self.study.id)
-        return Worker(*where, self.experiment, tasks, setup, self.office.policy.share, asked)
+        account = account_of(self.office, self.study)
+        # Under noise, to fail where an answer hangs on few rows would tell of them.
+        share = self.office.policy.share if account is None else 0.0
+        return Worker(*where, self.experiment, tasks, setup, share, asked, account)
 
     @property
     def fingerprint(self) -> str:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from proxfl import __version__
 from proxfl.core import Algorithm
@@ -16,9 +18,10 @@ from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_state, method
 from proxfl.deploy.protocol.trees import finite, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
+from proxfl.deploy.site.account import Account
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.guard import Guarded, share_at
-from proxfl.deploy.site.noise import keep_noise, secret_key
+from proxfl.deploy.site.noise import content_of, keep_noise, secret_key
 from proxfl.deploy.site.store import Store
 from proxfl.engine.visit import round_key, visit
 from proxfl.losses import as_loss
@@ -39,9 +42,10 @@ class Worker:
 
     `setup` has the tasks by which server and site come to agree on an experiment; once they have,
     `load` gives it. Until then it should raise BadMessage. If the method adds noise at the client,
-    nothing leaves the site without it: see `proxfl.deploy.site.noise`. With a `share`, which no
+    nothing leaves the site without it: see `proxfl.deploy.site.noise`. With an `account` the site
+    adds noise to what a round sends, whatever the method, and counts it. With a `share`, which no
     model but a linear one can have, answers that hang on few rows are refused; with `asked`,
-    questions are counted. A `Site` always has both.
+    questions are counted.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Worker:
         setup: Setup | None = None,
         share: float = 0.0,
         asked: Asked | None = None,
+        account: Account | None = None,
     ):
         check_sites(sites)
         self.experiment = experiment
@@ -64,7 +69,7 @@ class Worker:
         self.load = load
         self.tasks = tasks
         self.setup = setup or {}
-        self.share, self.asked = share, asked
+        self.share, self.asked, self.account = share, asked, account
         self.sound: Experiment | None = None  # the last one that was checked
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
@@ -197,6 +202,9 @@ class Worker:
             problem = self.guarded(experiment.problem)
             args = (algorithm, problem, experiment.shard, state, down, key)
             reply = visit(*args, exchange=header.exchange)
+            if self.account is not None:
+                used = (algorithm, state, down)
+                reply = reply._replace(up=self.noised(reply.up, experiment, place, used))
             up, info = named_arrays(reply.up), named_arrays(dict(reply.info))
             self.note("round", frame, up | info)
             if not (finite(up) and finite(info)):  # nothing is stored: this never happened
@@ -207,6 +215,16 @@ class Worker:
             answer = wire.encode(header._replace(kind=wire.UPLINK), info, up)
             store.remember(header, frame.digest, answer, reply.state)
             return answer
+
+    def noised(self, up: Any, experiment: Experiment, place: tuple[int, ...], used: Any) -> Any:
+        """A mean over the rows with the noise of their sum, once that has been counted."""
+        account: Any = self.account
+        mean, as_point = ravel_pytree(up)
+        seed = account.seed(repr(place).encode(), content_of(used))
+        account.spend(self.site, seed)
+        rows = int(experiment.shard.size)
+        total = account.noise.added(seed, rows * np.asarray(mean), rows)
+        return as_point(jnp.asarray(total / rows))
 
 
 def answered(site: str, request: bytes, receive: Callable[[Frame], bytes]) -> bytes:

@@ -1,0 +1,65 @@
+"""What privacy noise a site adds in a study, and what that has spent of its budget, for good.
+
+Noise is drawn from 32 random bytes that never leave the site's folder and from the question: the
+study, where in it, and the model asked about. So the same question gets the same bytes, after a
+crash, too, and spends nothing more; any other question gets noise of its own, and spends. What an
+answer spends is in the audit log before it leaves, by a name that only this secret makes: were the
+secret lost, the same question would carry other noise, and would spend again.
+
+A folder that is restored from a backup has forgotten what was spent since. Nothing on a disk can
+tell; a head of the audit log that was copied elsewhere can (`proxfl federate audit --head`).
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from proxfl.algorithms import accounting
+from proxfl.deploy.protocol.study import Study
+from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.site.audit import NOISED
+from proxfl.deploy.site.noise import FILE, secret
+from proxfl.deploy.site.office import Office
+from proxfl.train.privacy import Noise
+
+
+@dataclass(frozen=True)
+class Account:
+    """The noise of one study at one site."""
+
+    office: Office
+    study: str
+    noise: Noise
+
+    def seed(self, *question: bytes) -> bytes:
+        """What the noise of an answer is drawn from."""
+        parts = [self.study.encode(), *question]
+        content = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+        return hmac.digest(secret(self.office.folder / FILE), content, "sha256")
+
+    def spend(self, site: str, seed: bytes) -> None:
+        """Enter what the answer of this seed spends; refuse one that is more than may be spent."""
+        name, audit = hashlib.sha256(b"proxfl noise " + seed).hexdigest(), self.office.audit
+        if name in audit.noised:
+            return
+        mine = [cost for study, cost in audit.noised.values() if study == self.study]
+        if len(mine) >= self.noise.rounds:
+            raise BadMessage(
+                f"Site {site} has given {len(mine)} answers with noise, as many as the study has "
+                "rounds; another model needs another study."
+            )
+        spent = sum(cost for _, cost in audit.noised.values()) + self.noise.cost
+        if beyond := self.office.policy.beyond(spent):
+            raise BadMessage(f"Site {site} does not answer: {beyond}.")
+        audit.enter(NOISED, self.study, noised=name, cost=self.noise.cost)
+
+
+def account_of(office: Office, study: Study) -> Account | None:
+    """That of a study, if it asks for noise."""
+    return None if study.noise is None else Account(office, study.id, study.noise)
+
+
+def told(noised: dict[str, tuple[str, float]], delta: float) -> str:
+    """What all answers with noise have spent, in words."""
+    epsilon = accounting.composed(sum(cost for _, cost in noised.values()), delta)
+    return f"{len(noised)} answers with privacy noise: epsilon {epsilon:.4g} at delta {delta:g}"
