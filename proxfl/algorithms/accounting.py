@@ -14,6 +14,7 @@ or the number for everyone where that is smaller, since sampling never hurts.
 """
 
 import math
+from typing import Any
 
 from scipy.special import log_ndtr, ndtr
 
@@ -31,7 +32,8 @@ def composed(spent: float, delta: float) -> float:
     if apart == 0 or gaussian_delta(apart, 0.0) <= delta:
         return 0.0
     most = apart * (apart / 2 + math.sqrt(2 * math.log(1 / delta)))
-    return brentq(lambda e: gaussian_delta(apart, e) - delta, 0.0, most, xtol=1e-15, rtol=1e-12)
+    found: Any = brentq(lambda e: gaussian_delta(apart, e) - delta, 0.0, most, xtol=1e-15)
+    return float(found)
 
 
 def gaussian_delta(apart: float, epsilon: float) -> float:

@@ -15,12 +15,15 @@ def page(
     lines: Sequence[Mapping[str, Any]],
     head: str,
     wrong: Sequence[str],
+    spent: str | None = None,
 ) -> Page:
-    """Of the lines of a log, and of what they come to by study."""
+    """Of the lines of a log, of what they come to by study, and of what noise has spent."""
     state = f"It is not whole: {wrong[0]}." if wrong else "It is whole: every line fits the next."
     made = Page(f"What left site {called(site)}", f"{count(len(lines), 'line')}. {state}")
     made.section("Studies")
     made.table(*studies, "Numbers that left are counted before each answer is sent.")
+    if spent is not None:
+        made.text(spent)
     made.section("Every line")
     shown = [told for told in lines if told][-MOST_LINES:]
     rows = [[told["line"], moment(told["time"]), told["what"], *about(told)] for told in shown]

@@ -76,6 +76,7 @@ AGAINST = {
     "studies": (dict(studies=0), {}),
     "kinks": (dict(kinks=False), dict(loss="huber", target="b", features=("a",))),
     "hessians": (dict(hessians=False), {}),
+    "epsilon": (dict(epsilon=1.0), {}),
     "columns": (dict(columns=("a", "y")), {}),
     "exclude": (dict(exclude=("c",)), {}),
     "automatic": (dict(automatic=()), {}),
@@ -98,7 +99,7 @@ def test_a_study_against_a_rule_of_one_site_is_not_begun_and_its_operator_reads_
 
 
 def test_every_rule_has_a_study_against_it_or_bounds_the_answers():
-    assert {rule.option.key for rule in RULES} == AGAINST.keys() | {"share"}
+    assert {rule.option.key for rule in RULES} == AGAINST.keys() | {"share", "delta", "honest"}
 
 
 def test_a_person_approves_a_study_that_waits_and_no_other(tmp_path):

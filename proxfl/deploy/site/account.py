@@ -12,12 +12,16 @@ tell; a head of the audit log that was copied elsewhere can (`proxfl federate au
 
 import hashlib
 import hmac
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from proxfl.algorithms import accounting
+from proxfl.console.words import count
 from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.protocol.wire import BadMessage
-from proxfl.deploy.site.audit import NOISED
+from proxfl.deploy.site.audit import ANSWER, NOISED
 from proxfl.deploy.site.noise import FILE, secret
 from proxfl.deploy.site.office import Office
 from proxfl.train.privacy import Noise
@@ -48,7 +52,7 @@ class Account:
                 f"Site {site} has given {len(mine)} answers with noise, as many as the study has "
                 "rounds; another model needs another study."
             )
-        spent = sum(cost for _, cost in audit.noised.values()) + self.noise.cost
+        spent = math.fsum([self.noise.cost, *(cost for _, cost in audit.noised.values())])
         if beyond := self.office.policy.beyond(spent):
             raise BadMessage(f"Site {site} does not answer: {beyond}.")
         audit.enter(NOISED, self.study, noised=name, cost=self.noise.cost)
@@ -59,7 +63,15 @@ def account_of(office: Office, study: Study) -> Account | None:
     return None if study.noise is None else Account(office, study.id, study.noise)
 
 
-def told(noised: dict[str, tuple[str, float]], delta: float) -> str:
-    """What all answers with noise have spent, in words."""
-    epsilon = accounting.composed(sum(cost for _, cost in noised.values()), delta)
-    return f"{len(noised)} answers with privacy noise: epsilon {epsilon:.4g} at delta {delta:g}"
+def told(lines: Iterable[Mapping[str, Any]], delta: float) -> str | None:
+    """What the lines of an audit log come to, in a sentence, if there was noise."""
+    lines = list(lines)
+    costs = {line["noised"]: line["cost"] for line in lines if line.get("what") == NOISED}
+    if not costs:
+        return None
+    noisy = {line["study"] for line in lines if line.get("what") == NOISED}
+    bare = sum(line.get("what") == ANSWER and line["study"] not in noisy for line in lines)
+    epsilon = accounting.composed(math.fsum(costs.values()), delta)
+    beside = f" Not covered by it: {count(bare, 'answer')} without noise." if bare else ""
+    total = f"{count(len(costs), 'answer')} with privacy noise came to epsilon {epsilon:.4g}"
+    return f"{total} at delta {delta:g}, provided that its studies' words hold.{beside}"

@@ -12,6 +12,7 @@ studies/DIGEST/        of each study: its text, who approved it, what was agreed
 
 import getpass
 import hmac
+import math
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -98,7 +99,7 @@ class Office:
 
     def spent(self, study: str) -> float:
         """The cost of the answers with noise to all other studies."""
-        return sum(cost for one, cost in self.audit.noised.values() if one != study)
+        return math.fsum(cost for one, cost in self.audit.noised.values() if one != study)
 
     def asked(self, study: str) -> int:
         """The questions that count for a study: its own if it is approved, else all such ones."""

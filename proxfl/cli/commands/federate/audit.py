@@ -18,7 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.deploy.site import audit
+    from proxfl.deploy.site import account, audit
+    from proxfl.deploy.site.policy import policy_in
     from proxfl.deploy.site.tally import STUDIES, Tally
     from proxfl.report.audit import page
 
@@ -32,9 +33,12 @@ def main(args: argparse.Namespace) -> int:
         wrong += audit.faults(folder, audit.Head.of(args.head))
     lines = [audit.parsed(line) for line in audit.lines_of(folder)]
     head, studies = audit.head_of(folder), (STUDIES, Tally(folder).catch_up().studies)
+    spent = account.told(lines, policy_in(folder).delta)
     if args.out is not None:
-        page(args.site, studies, lines, str(head), wrong).write(args.out)
+        page(args.site, studies, lines, str(head), wrong, spent).write(args.out)
     show("", *studies)
+    if spent is not None:
+        print(spent)
     if wrong:
         print(f"The log of site {args.site} is not whole: {printable(wrong[0])}.")
         return FAILED
