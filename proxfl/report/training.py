@@ -18,6 +18,7 @@ from proxfl.tables import Schema
 from proxfl.train import folder
 from proxfl.train.drivers.driver import shortfall
 from proxfl.train.penalties import chosen
+from proxfl.train.privacy import in_words as promised
 from proxfl.train.saved import Saved
 from proxfl.train.spec import Spec, columns_of, describe, in_words
 from proxfl.train.terms import schema_of, terms
@@ -132,6 +133,7 @@ def remarks(model: Mapping[str, Any]) -> list[str]:
     """What is to be said of the coefficients beside their values."""
     shapes = (p.sweep.parts.said for p in chosen(Spec.from_dict(model["problem"])) if p.sweep)
     said = [shape(np.array(model["coef"])) for shape in shapes] + [positive(model)]
+    said += [promised(model["privacy"])] if "privacy" in model else []
     return [sentence for sentence in said if sentence is not None]
 
 

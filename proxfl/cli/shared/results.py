@@ -10,7 +10,6 @@ from proxfl.console.table import show
 from proxfl.console.words import printable, size
 from proxfl.report.training import remarks, verdict
 from proxfl.train.folder import REPORT
-from proxfl.train.privacy import in_words
 from proxfl.train.saved import Saved
 from proxfl.train.terms import table_of
 
@@ -73,8 +72,6 @@ def show_model(model: Any) -> None:
     print("Intercept:", json.dumps(by_output(model)))
     for sentence in remarks(model):
         print(sentence)
-    if "privacy" in model:
-        print(in_words(model["privacy"]))
     if certificate["objective"] is not None:
         print(f"Objective: {certificate['objective']:.12g}")
     gap = certificate["duality_gap"]
