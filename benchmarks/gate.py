@@ -215,7 +215,7 @@ def hostile() -> list[dict[str, Any]]:
 
             found = measure(20, around)
             rows.append(
-                {"sites": name, "round s": found["round s"], "gate MiB": memory[0], **load()}
+                {"sites": name, "round s": found["exchange s"], "gate MiB": memory[0], **load()}
             )
             print(rows[-1], flush=True)
     return rows

@@ -35,7 +35,7 @@ OFFLINE = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     # How often Flower looks for a new run, in seconds; each look is a request to the SuperLink.
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "2",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "4",
 }
 
 

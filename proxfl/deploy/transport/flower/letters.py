@@ -19,7 +19,7 @@ from proxfl.deploy.transport.flower.private_names import PARTS, REPLIES, UNDELIV
 log = logging.getLogger("proxfl.deploy")
 
 SOON, LATER = 0.01, 0.05  # seconds between two looks: while something goes on, and else
-LIVELY = 2.0  # seconds for which something goes on after a change
+LIVELY = 2.0  # seconds for which something goes on
 
 
 class Letters:
@@ -29,7 +29,7 @@ class Letters:
         self.address = f"{database.resolve().as_uri()}?mode=ro"
         self.base: sqlite3.Connection | None = None
         self.lock = threading.Lock()
-        self.version, self.changed_at = -1, 0.0
+        self.version, self.stirred = -1, -LIVELY
 
     def rows(self, query: str, *values: Any) -> list[tuple]:
         with self.lock:
@@ -47,15 +47,16 @@ class Letters:
         """Whether anything was written since this was asked before, as far as can be told."""
         before, found = self.version, self.rows("PRAGMA data_version")
         self.version = found[0][0] if found else -1
-        if self.version == before != -1:
-            return False
-        self.changed_at = time.monotonic()
-        return True
+        return self.version == -1 or self.version != before
+
+    def stir(self) -> None:
+        """Something goes on."""
+        self.stirred = time.monotonic()
 
     @property
     def pause(self) -> float:
         """Seconds until the next look."""
-        return SOON if time.monotonic() - self.changed_at < LIVELY else LATER
+        return SOON if time.monotonic() - self.stirred < LIVELY else LATER
 
     def nodes(self) -> set[int]:
         """The nodes for which there are messages."""

@@ -34,6 +34,7 @@ class Mail:
                 self.newcomers, found = False, self.letters.nodes()
                 for asker in [asker for asker in self.waiting if asker.node in found]:
                     self.tell(asker, COME)
+                    self.letters.stir()
             await asyncio.sleep(self.letters.pause)
 
     def tell(self, asker: Asker, what: str) -> None:

@@ -46,6 +46,8 @@ class Replies:
     def expect(self, name: str, to: str) -> None:
         now = time.monotonic()
         wait = FIRST_WAIT if self.letters is None else SELDOM
+        if self.letters is not None:
+            self.letters.stir()
         self.put_back(name, Awaited(to, now, now + wait), self.awaited)
 
     def put_back(self, name: str, one: Awaited, where: dict[str, Awaited]) -> None:
@@ -79,7 +81,6 @@ class Replies:
         """Those whose reply is there, or about which Flower is to be asked."""
         now, there = time.monotonic(), {}
         if self.letters is not None:
-            self.letters.changed()
             there = self.letters.replies(awaited)
         return [n for n, one in awaited.items() if there.get(n, now >= one.next)]
 
