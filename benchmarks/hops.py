@@ -39,10 +39,8 @@ HOPS = (
     Hop("the last site has its answer, also on its disk", "site", "fleet/push-messages", "begun"),
     Hop("the last site has announced it", "site", "fleet/push-messages"),
     Hop("the last site has stored its parts", "site", "fleet/push-object"),
-    Hop("the server has seen the last answer", "server", "runtime/pull-messages", "begun"),
-    Hop("the server has the last answer", "server", "runtime/confirm-message-received"),
 )
-LAST = "the server makes the next question, its state on the disk"
+LAST = "the server reads it and makes the next question, its state on the disk"
 EMPTY_PULL = {"fleet/pull-messages", "runtime/pull-messages"}  # without a message: no hop
 
 

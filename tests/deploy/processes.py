@@ -24,14 +24,14 @@ LONG = 240  # seconds: for a machine that many share
 
 
 class Command:
-    """A `proxfl federate` command, with what it prints in a file."""
+    """A `proxfl federate` command, with what it prints in a file; `inside` goes before it."""
 
-    def __init__(self, folder, *args, deaf=False):
+    def __init__(self, folder, *args, deaf=False, inside=()):
         self.log = folder / f"{args[0]}-{time.monotonic_ns()}.txt"
         command = [sys.executable, "-c", PROGRAM, "federate", *map(str, args)]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [*DEAF, *command] if deaf else command, stdout=out, stderr=subprocess.STDOUT
+                [*inside, *(DEAF if deaf else ()), *command], stdout=out, stderr=subprocess.STDOUT
             )
 
     @property

@@ -466,11 +466,12 @@ def test_a_reply_is_seen_once_all_of_it_is_there_and_then_read_from_beside(tmp_p
     letters, (node,) = Letters(tmp_path / "superlink.db"), link.nodes
     link.post(node, b"question")
     name, *announced = link.answer(node, b"reply")
-    assert letters.replies([name, "another"]) == {name: False}
+    reply = announced[0].object_id
+    assert letters.replies([name, "another"]) == {name: ""}
     link.put(*announced)
-    assert letters.replies([name, "another"]) == {name: True}
+    assert letters.replies([name, "another"]) == {name: reply}
     parts = {n: p.deflate() for n, p in get_all_nested_objects(announced[0]).items()}
-    assert letters.parts([*parts, "another"]) == parts
+    assert letters.parts(reply) == parts and letters.parts("another") == {}
     assert letters.replies([]) == {}
 
 

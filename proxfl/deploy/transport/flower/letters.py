@@ -63,10 +63,11 @@ class Letters:
         found = self.rows(UNDELIVERED, time.time())
         return {number % 2**64 for (number,) in found}  # SQLite has no unsigned numbers
 
-    def replies(self, names: Collection[str]) -> dict[str, bool]:
-        """Of messages, by name, those that have a reply, and whether all of it is there."""
-        return {name: bool(whole) for name, whole in self.rows(REPLIES, json.dumps([*names]))}
+    def replies(self, names: Collection[str]) -> dict[str, str]:
+        """By message, the name of its reply if it has one: empty until all of it is there."""
+        found = self.rows(REPLIES, json.dumps([*names]))
+        return {name: reply if whole else "" for name, reply, whole in found}
 
-    def parts(self, names: Collection[str]) -> dict[str, bytes]:
-        """Of parts of messages, by name, those that are there."""
-        return dict(self.rows(PARTS, json.dumps([*names])))
+    def parts(self, name: str) -> dict[str, bytes]:
+        """The parts of a message, by name, itself among them."""
+        return dict(self.rows(PARTS, name))

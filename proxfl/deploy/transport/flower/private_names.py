@@ -45,16 +45,19 @@ WITH RECURSIVE part(message, node, object) AS (
 SELECT node FROM part JOIN objects ON object_id = object GROUP BY message HAVING min(is_available)
 """
 REPLIES = """
-WITH RECURSIVE part(message, object) AS (
-  SELECT reply_to_message_id, message_id FROM message_res
+WITH RECURSIVE part(message, reply, object) AS (
+  SELECT reply_to_message_id, message_id, message_id FROM message_res
   WHERE reply_to_message_id IN (SELECT value FROM json_each(?))
-  UNION SELECT message, child_id FROM part JOIN object_children ON parent_id = object
+  UNION SELECT message, reply, child_id FROM part JOIN object_children ON parent_id = object
 )
-SELECT message, min(is_available) FROM part JOIN objects ON object_id = object GROUP BY message
+SELECT message, reply, min(is_available) FROM part JOIN objects ON object_id = object
+GROUP BY message
 """
 PARTS = """
-SELECT object_id, content FROM objects
-WHERE is_available AND object_id IN (SELECT value FROM json_each(?))
+WITH RECURSIVE part(object) AS (
+  VALUES (?) UNION SELECT child_id FROM part JOIN object_children ON parent_id = object
+)
+SELECT object_id, content FROM part JOIN objects ON object_id = object
 """
 # The keys of the nodes that are connected; `?` is now. A node that is let in without has one, too.
 ONLINE = "SELECT public_key FROM node WHERE status = 'online' AND online_until > ?"

@@ -1,13 +1,17 @@
-"""Replies to what the server has sent, each fetched as soon as all of it is there.
+"""Replies to what the server has sent, each taken as soon as all of it is there.
 
-Each is fetched by a thread of its own: Flower waits for up to a minute for a reply whose sender
-died while sending it, and the others must not wait with it.
+Flower is asked for each by a thread of its own: it waits for up to a minute for a reply whose
+sender died while sending it, and the others must not wait with it.
 """
 
+import contextlib
+import logging
 import queue
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from flwr.serverapp import Grid
 
@@ -15,7 +19,12 @@ from proxfl.deploy.protocol.transport import Arrival
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.transport.flower.envelope import flower_bytes, unwrap
 from proxfl.deploy.transport.flower.letters import LATER, Letters
-from proxfl.deploy.transport.flower.private_names import RunNotRunningException
+from proxfl.deploy.transport.flower.private_names import (
+    RunNotRunningException,
+    inflate_object_from_contents,
+)
+
+log = logging.getLogger("proxfl.deploy")
 
 SELDOM = 2.0  # seconds until Flower is asked about what its database has no reply to
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0  # where the database is not at hand: each costs the SuperLink
@@ -33,14 +42,16 @@ class Awaited:
 class Replies:
     """`inbox` has what came, or why nothing will. Looks only while something is awaited.
 
-    The database shows replies; Flower itself is asked now and then, since it alone tells that the
-    run has ended, or a site gone. Without a database it is asked all the time.
+    With the database at hand, replies are read there, and Flower hears afterwards which ones, all
+    together; it is asked now and then, since it alone tells that the run has ended or a site is
+    gone. Without, it is asked all the time.
     """
 
     def __init__(self, grid: Grid, letters: Letters | None):
         self.grid, self.letters = grid, letters
         self.inbox: queue.Queue[Arrival | Exception] = queue.Queue()
         self.awaited: dict[str, Awaited] = {}
+        self.read: list[str] = []
         self.lock, self.looking = threading.Lock(), False
 
     def expect(self, name: str, to: str) -> None:
@@ -61,32 +72,47 @@ class Replies:
 
     def forget(self) -> None:
         with self.lock:
-            self.awaited = {}
+            self.awaited, read, self.read = {}, self.read, []
+        if read:
+            threading.Thread(target=self.clear, args=(read,), daemon=True).start()
+
+    def clear(self, names: list[str]) -> None:
+        """Flower keeps replies until they are fetched from it."""
+        try:
+            self.grid.pull_messages(names)
+        except Exception as error:  # which is nobody's loss
+            log.debug("Replies stay with Flower: %s", error)
 
     def look(self) -> None:
-        """Begin to fetch what is due, until nothing is awaited any more."""
+        """Take what is there, and begin to ask Flower where that is due, until all is here."""
         while True:
             with self.lock:
                 awaited = self.awaited
                 if not awaited:
                     self.looking = False
                     return
-            for name in self.due(dict(awaited)):
-                with self.lock:
-                    one = awaited.pop(name)
-                threading.Thread(target=self.fetch, args=(name, one, awaited), daemon=True).start()
+                now, names = time.monotonic(), [*awaited]
+            there = {} if self.letters is None else self.letters.replies(names)
+            for name in names:
+                one, reply = awaited[name], there.get(name)
+                if reply:
+                    self.take(name, reply, awaited.pop(name).to)
+                elif reply is None and now >= one.next:
+                    job = (name, awaited.pop(name), awaited)
+                    threading.Thread(target=self.ask, args=job, daemon=True).start()
             time.sleep(LATER if self.letters is None else self.letters.pause)
 
-    def due(self, awaited: dict[str, Awaited]) -> list[str]:
-        """Those whose reply is there, or about which Flower is to be asked."""
-        now, there = time.monotonic(), {}
-        if self.letters is not None:
-            there = self.letters.replies(awaited)
-        return [n for n, one in awaited.items() if there.get(n, now >= one.next)]
+    def take(self, name: str, reply: str, to: str) -> None:
+        """Read a reply in the database."""
+        with self.making_of(name, to):
+            parts = self.letters.parts(reply) if self.letters is not None else {}
+            message: Any = inflate_object_from_contents(reply, parts)
+            self.inbox.put(Arrival(to, name, unwrap(message), flower_bytes(message)))
+        self.read.append(name)
 
-    def fetch(self, name: str, one: Awaited, awaited: dict[str, Awaited]) -> None:
-        """Put the reply to a message into the inbox, if there is one; otherwise look on."""
-        try:
+    def ask(self, name: str, one: Awaited, awaited: dict[str, Awaited]) -> None:
+        """Ask Flower for the reply to a message; if there is none, look on."""
+        with self.making_of(name, one.to):
             for reply in self.grid.pull_messages([name]):
                 self.inbox.put(Arrival(one.to, name, unwrap(reply), flower_bytes(reply)))
                 return
@@ -94,10 +120,16 @@ class Replies:
             wait = min(LONGEST_WAIT, max(FIRST_WAIT, (now - one.since) / 10))
             one.next = now + (wait if self.letters is None else SELDOM)
             self.put_back(name, one, awaited)
+
+    @contextlib.contextmanager
+    def making_of(self, name: str, to: str) -> Iterator[None]:
+        """What goes wrong with a reply is what came of it."""
+        try:
+            yield
         except BadMessage as error:
-            self.inbox.put(Arrival(one.to, name, error))
+            self.inbox.put(Arrival(to, name, error))
         except RunNotRunningException as error:
             self.inbox.put(error)
         except Exception as error:  # what a site sends can break Flower's reading of it
             problem = BadMessage(f"Flower cannot read its reply ({type(error).__name__}).")
-            self.inbox.put(Arrival(one.to, name, problem))
+            self.inbox.put(Arrival(to, name, problem))

@@ -143,10 +143,10 @@ class FlowerTransport(Transport):
 def pull(
     letters: Letters, object_ids: Sequence[str], pull_object_fn: Callable[[str], bytes]
 ) -> dict[str, bytes]:
-    """The parts of a reply, as Flower's function of that name: from the database, as far as can be.
+    """The parts of a reply, itself the last of them, in place of Flower's function of that name.
 
-    Each that is asked for instead costs the SuperLink a request.
+    They are read in the database, as far as they are there: each that is asked for costs a request.
     """
-    found = letters.parts(object_ids)
-    left = [name for name in object_ids if name not in found]
+    found = letters.parts(object_ids[-1])
+    left = [name for name in object_ids if not found.get(name)]
     return found | (soon(left, pull_object_fn=pull_object_fn) if left else {})
