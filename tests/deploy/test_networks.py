@@ -4,6 +4,7 @@ Server and sites are in network namespaces, with packets between them late, lost
 a machine sleeps, the kernel ends a process for its memory. Minutes long: `make soak`.
 """
 
+import contextlib
 import os
 import signal
 import time
@@ -20,7 +21,7 @@ from tests.outcomes import soak
 
 PROBLEM = {"target": "y", "loss": "logistic", "l1": 0.02, "algorithm": "decoupled", "rounds": 6}
 MEMORY = Path("/sys/fs/cgroup/memory")
-LITTLE = 100 * 2**20  # bytes: a site takes more before it says a word
+LITTLE = 160 * 2**20  # bytes: a site takes more before it says a word
 ASLEEP = 150  # seconds: longer than Flower takes a silent site to be there, and than any connection
 SEVERED = 75  # seconds: longer than a site, and the server, wait for an answer
 PATIENT = 900
@@ -94,11 +95,20 @@ def asleep(there, joined, run):
     return run
 
 
+def limited(group, size):
+    """Whether the kernel takes a limit, which it does not while there is more in use."""
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(size))
+    except OSError:
+        return False
+    return True
+
+
 def killed_for_memory(there, joined, run):
     """A site dies, and the kernel ends each new one until there is memory again."""
     kills = lambda: int((there.group / "memory.oom_control").read_text().split("oom_kill ")[1])
-    (there.group / "memory.limit_in_bytes").write_text(str(LITTLE))
     kill(there.folder / "at-south", "site")
+    until(lambda: limited(there.group, LITTLE), PATIENT)
     until(lambda: kills() > 1, PATIENT)
     (there.group / "memory.limit_in_bytes").write_text("-1")
     return run
@@ -113,18 +123,33 @@ TROUBLE = {
 }
 
 
+@contextlib.contextmanager
+def group_of(name):
+    """A group of processes whose memory has a limit; they end before it does."""
+    group = MEMORY / name
+    group.mkdir()
+    try:
+        yield group
+    finally:
+        until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
 def gone_through(folder, number):
     """A run with one kind of trouble, and the seconds it took; its model must be the usual one."""
     name, trouble = list(TROUBLE.items())[number]
     field, begun = Field(folder / "twin", **PROBLEM), time.monotonic()
-    with wired(("server", *NAMES), number) as wire, commands(folder) as start:
+    with contextlib.ExitStack() as ended:
+        wire = ended.enter_context(wired(("server", *NAMES), number))
         wire.delay, wire.loss = (0.15, 0.05) if trouble is far else (0.005, 0.0)
-        there, before = Remote(folder, start, field.files, wire), {}
+        group, before = None, {}
         if trouble is killed_for_memory:
-            there.group = MEMORY / wire.names["south"]
-            there.group.mkdir()
-            into = f'echo $$ > {there.group}/cgroup.procs; exec "$@"'
+            group = ended.enter_context(group_of(wire.names["south"]))
+            into = f'echo $$ > {group}/cgroup.procs; exec "$@"'
             before = {"south": ("sh", "-c", into, "sh")}
+        start = ended.enter_context(commands(folder))
+        there = Remote(folder, start, field.files, wire)
+        there.group = group
         there.serve()
         joined = {name: there.enter(name, before.get(name, ())) for name in NAMES}
         deadline = 45 if trouble is severed else 600
@@ -135,8 +160,6 @@ def gone_through(folder, number):
         for site in joined.values():
             assert "Traceback" not in site.said
         carried, lost = wire.carried, wire.lost
-    if trouble is killed_for_memory:
-        there.group.rmdir()
     field.run("straight")
     wanted = (folder / "twin" / "straight" / "model.json").read_bytes()
     assert (there.home.folder / "results" / "model.json").read_bytes() == wanted

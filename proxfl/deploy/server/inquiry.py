@@ -193,7 +193,7 @@ class Inquiry:
 
     def explain(self, missing: list[str], waited: float) -> str:
         last = {site: words for site, words in self.faults}
-        there = lambda site: "connected" if site in self.attendance.present else "not connected"
+        there = lambda site: "silent" if site in self.attendance.present else "not connected"
         reasons = "; ".join(f"{site} ({last.get(site) or there(site)})" for site in missing)
         return (
             f"Only {len(self.answers)} sites answered within {waited:.0f} s where {self.quorum} "
