@@ -104,6 +104,8 @@ class Inquiry:
     def run(self) -> dict[str, Any]:
         """What was read of each site's reply, by site; raises TooFewSites."""
         begun = self.transport.now()
+        if not self.requests.keys() <= self.attendance.present.keys():  # who was away may be back
+            self.attendance.next_look = begun
         while True:
             self.look_who_is_there()
             self.post()
