@@ -6,6 +6,7 @@ import pytest
 from tests.cli import world
 from tests.cli.fits import arguments
 from tests.cli.world import proxfl
+from tests.deploy import conftest  # noqa: F401  (Flower is imported as for the tests of real sites)
 
 
 @pytest.fixture(scope="session")

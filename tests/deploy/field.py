@@ -35,16 +35,24 @@ LOOSE = Policy(
 
 def write_data(folder, classes=2):
     """Three sites that differ; one of them has its columns in another order."""
-    rng, files = np.random.default_rng(0), []
-    folder.mkdir(parents=True)
+    rng, made = np.random.default_rng(0), {}
     for i, name in enumerate(NAMES):
         A = rng.normal(size=(30 + 10 * (i % 2), 5)) * np.arange(1, 6) + rng.normal(size=5)
         z = A @ rng.normal(size=(5, classes)) + rng.gumbel(size=(len(A), classes))
         table = pd.DataFrame(A, columns=list("abcde")).assign(y=z.argmax(axis=1))
         if name == "west":
             table = table[["c", "y", "a", "e", "b", "d"]]
+        made[name] = table
+    return write_frames(folder, made)
+
+
+def write_frames(folder, made):
+    """A file for each site's frame."""
+    folder.mkdir(parents=True)
+    files = []
+    for name, frame in made.items():
         files.append(folder / f"{name}.csv")
-        table.to_csv(files[-1], index=False)
+        frame.to_csv(files[-1], index=False)
     return files
 
 

@@ -43,12 +43,7 @@ def frames():
 
 
 def write(folder, made=None):
-    folder.mkdir(parents=True)
-    files = []
-    for name, frame in (made or frames()).items():
-        files.append(folder / f"{name}.csv")
-        frame.to_csv(files[-1], index=False)
-    return files
+    return field.write_frames(folder, made or frames())
 
 
 @pytest.fixture(scope="module")

@@ -89,23 +89,31 @@ class Told(NamedTuple):
     values: Any
 
 
-class Newton(Driver):
+class ByNewton(Driver):
+    """What is known is that of the last point that counted; no site keeps a state."""
+
+    def algorithm(self, state: Any) -> None:
+        return None
+
+    def model(self, state: Any) -> Point:
+        return state.known.x
+
+    def look(self, state: Any) -> Look:
+        """From the last answers, which are full gradients of all sites in float64."""
+        values = np.asarray(state.known.values).tolist()
+        losses = dict(zip(self.federation.sites, values, strict=True))
+        reached = float(objective(self.problem.g, state.known))
+        return Look(reached, float(state.distance), optimality_of(state), losses)
+
+    def obstacle(self, state: Any) -> str | None:
+        return obstacle(state, self.settings.tol)
+
+
+class Newton(ByNewton):
     """Proximal Newton steps on all coordinates."""
 
     def begin(self) -> State:
         return first_state(self.problem.x0, len(self.weights))
-
-    def algorithm(self, state: State) -> None:
-        return None
-
-    def model(self, state: State) -> Point:
-        return state.known.x
-
-    def look(self, state: State) -> Look:
-        return last_look(self, state)
-
-    def obstacle(self, state: State) -> str | None:
-        return obstacle(state, self.settings.tol)
 
     def one_round(self, state: State) -> tuple[State, Record]:
         exactness = exactness_for(self.problem.loss, self.settings.tol)
@@ -146,14 +154,6 @@ def refuse_start(driver: Driver, answers: Mapping[str, Mapping[str, Any]]) -> No
     if not np.isfinite(float(norm(driver.mean(answers, "gradient")))):
         told = {s: {"gradient": answers[s]["gradient"]} for s in driver.federation.sites}
         raise InputError(too_large(told))
-
-
-def last_look(driver: Driver, state: Any) -> Look:
-    """From the last answers, which are full gradients of all sites in float64."""
-    values = np.asarray(state.known.values).tolist()
-    losses = dict(zip(driver.federation.sites, values, strict=True))
-    objective = state.known.loss + driver.problem.g.value(state.known.x)
-    return Look(float(objective), float(state.distance), optimality_of(state), losses)
 
 
 def obstacle(state: Any, tol: float) -> str | None:

@@ -29,17 +29,16 @@ from proxfl.losses import features_of
 from proxfl.points import Point, dot, norm, size, zeros_like
 from proxfl.pytree import pytree
 from proxfl.train.drivers.adaptive import choose
-from proxfl.train.drivers.driver import Driver, Look, Record
+from proxfl.train.drivers.driver import Record
 from proxfl.train.drivers.model_step import BENT, Bent, accelerated, diagonal, minimise
 from proxfl.train.drivers.newton import (
     FORCING,
+    ByNewton,
     Known,
     Step,
     Told,
     acceptable,
-    last_look,
     objective,
-    obstacle,
     optimality_of,
     rounding,
     shorter_length,
@@ -101,7 +100,7 @@ class State(NamedTuple):
     counted: Any
 
 
-class NewtonOnSets(Driver):
+class NewtonOnSets(ByNewton):
     """Proximal Newton steps on some coefficients of many."""
 
     def begin(self) -> State:
@@ -126,18 +125,6 @@ class NewtonOnSets(Driver):
             round=jnp.asarray(0),
             counted=jnp.asarray(0),
         )
-
-    def algorithm(self, state: State) -> None:
-        return None
-
-    def model(self, state: State) -> Point:
-        return state.known.x
-
-    def look(self, state: State) -> Look:
-        return last_look(self, state)
-
-    def obstacle(self, state: State) -> str | None:
-        return obstacle(state, self.settings.tol)
 
     def one_round(self, state: State) -> tuple[State, Record]:
         g, features = self.problem.g, state.asks[: int(state.asked)]
