@@ -133,6 +133,22 @@ def test_no_objection_tells_the_server_a_number_of_the_data(tmp_path):
         assert str(rows) not in str(stop.value).replace(str(strict), "")
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_label_leaves_a_site_where_a_schema_names_them(masked, tmp_path):
+    field = Field(tmp_path, masked=masked)
+    numbers = {name: {"kind": "number"} for name in "abcde"}
+    for named in (False, True):
+        schema = numbers | {"y": {"kind": "boolean"}} if named else None
+        field.ask(target="y", loss="logistic", schema=schema)
+        field.propose()
+        (worker,) = field.sites["north"].worker.open.values()
+        if masked:
+            _, labels = json.loads(worker.setup["enter"]({})["charter"])
+        else:
+            labels = json.loads(worker.setup["summary"]({})["summary"])["labels"]
+        assert labels == ([] if named else [0, 1])
+
+
 # A server in the attacker's hands that proposes studies of its own.
 
 
