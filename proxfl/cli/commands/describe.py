@@ -70,6 +70,7 @@ def show_saved(folder: Path, as_json: bool) -> None:
         print(text.strip())
         return
     heads, *rows = csv.reader((folder / TABLE).read_text().splitlines())
-    tell(heads, rows)
+    # The file has an apostrophe before what a spreadsheet would take for a formula.
+    tell(heads, [[cell.removeprefix("'") for cell in row] for row in rows])
     print(lines(notes(json.loads(text))))
     print(f"Results: {printable(folder)}")
