@@ -35,7 +35,7 @@ from proxfl.train.folder import read
 from proxfl.train.spec import Spec
 
 SITES = ("north", "south", "west")
-ROUNDS, ROWS, TIMES = 20, 50, 3
+ROUNDS, ROWS, TIMES = 20, 50, 1
 LOOSE: Any = {
     "unmasked": True,
     "count": 0,

@@ -105,12 +105,17 @@ def limited(group, size):
 
 
 def killed_for_memory(there, joined, run):
-    """A site dies, and the kernel ends each new one until there is memory again."""
+    """A site dies, and the kernel ends what is started anew until there is memory again.
+
+    It may end the command that watches over the site, too; then that is started again, by hand.
+    """
     kills = lambda: int((there.group / "memory.oom_control").read_text().split("oom_kill ")[1])
     kill(there.folder / "at-south", "site")
     until(lambda: limited(there.group, LITTLE), PATIENT)
     until(lambda: kills() > 1, PATIENT)
     (there.group / "memory.limit_in_bytes").write_text("-1")
+    if joined["south"].process.poll() is not None:
+        joined["south"] = there.join("south", inside=there.wire.inside("south"))
     return run
 
 
