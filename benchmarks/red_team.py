@@ -79,7 +79,6 @@ CASES = {
 
 # Of the sum of two sites; `share` is the rule on how many rows must be behind an answer.
 SHARES = (0.0, 0.01, USUAL.share)
-FEW = {"rows": SMALL // 2, "features": 4}
 MEMBER = {
     f"{name}, share {share:g}": (attack, {"policy": USUAL.replace(share=share)} | options)
     for share in SHARES
@@ -90,13 +89,6 @@ MEMBER = {
         "tilt, heavy tails": (lambda a: tilt(a, 30), {"heavy": True}),
         "outliers, heavy tails": (tail, {"heavy": True}),
     }.items()
-} | {
-    f"solve all of {SMALL} rows, no limits": (SOLVE, FEW | {"policy": OFF}),
-    f"solve all of {SMALL} rows": (SOLVE, FEW),
-    f"solve all of {SMALL} rows, with Hessians": (
-        lambda a: solve_more(a, USUAL.questions(SMALL // 2)),
-        FEW,
-    ),
 }
 
 

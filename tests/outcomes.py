@@ -73,8 +73,26 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return parts[0] | kept
 
 
+def page() -> str:
+    """All outcomes, for people to read."""
+    lines = [
+        "# Long tests",
+        "",
+        "Made by `python -m tests.outcomes` of what `make soak` has left.",
+        "",
+    ]
+    for path in sorted(FOLDER.glob("*.json")):
+        told = json.loads(path.read_text())
+        seeds = ", ".join(f"{first} to {last}" for first, last in told["seeds"])
+        reached = f"{told['seeds reached']:,} of {told['seeds asked for']:,} seeds ({seeds})"
+        lines += [f"## {path.stem}", "", f"`{told['command']}`: {reached}.", ""]
+        lines += ["| end | number |", "| --- | ---: |"]
+        lines += [f"| {end} | {number:,.6g} |" for end, number in told["ends"].items()] + [""]
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Join `NAME.PART.json`, and what was in `NAME.json` before."""
+    """Join `NAME.PART.json`, and what was in `NAME.json` before; then write the page."""
     for name in sorted({path.name.split(".")[0] for path in FOLDER.glob("*.*.json")}):
         paths = [*FOLDER.glob(f"{name}.json"), *FOLDER.glob(f"{name}.*.json")]
         told = joined([json.loads(path.read_text()) for path in paths])
@@ -83,6 +101,7 @@ def main() -> None:
             if path.name != f"{name}.json":
                 remove(path)
         print(f"{name}: {told['seeds reached']} of {told['seeds asked for']}")
+    write_text(FOLDER / "table.md", page())
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def test_parts_come_to_what_the_whole_does(folder, monkeypatch):
     for part in ("1/3", "3/3", "2/3"):
         reach(monkeypatch, part)
     outcomes.main()
-    assert [path.name for path in folder.iterdir()] == ["some.json"]
+    assert {path.name for path in folder.iterdir()} == {"some.json", "table.md"}
+    assert "50 of 50 seeds (100 to 149)" in (folder / "table.md").read_text()
     assert (folder / "some.json").read_text() == whole
 
 
