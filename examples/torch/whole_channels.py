@@ -74,7 +74,7 @@ def trained(weights: Sequence[float], sites: list, rounds: int) -> Iterator[nn.S
     start = px.torch.parameters(module)
     labels = np.broadcast_to(np.arange(CHANNELS)[:, None, None, None], (CHANNELS, 1, 3, 3))
     for weight in weights:
-        penalty = GroupL2(labels, np.ones(CHANNELS, np.float32), np.float32(weight))
+        penalty = GroupL2(labels, np.ones(CHANNELS, np.float32), weight)
         problem = px.Problem(SumOverLeaves.of({"0.weight": penalty}), start, loss)
         algorithm = px.Decoupled(eta=0.2, tau=5)
         result = px.simulate(algorithm, problem, sites, rounds=rounds, observe={})
