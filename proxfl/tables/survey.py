@@ -184,7 +184,7 @@ def survey(schema: Schema, ask: Ask) -> dict[str, Surveyed]:
         for name, start, end in zip(sizes, ends, ends[1:], strict=False)
     }
     moments = {name: {s: a[-3:] for s, a in by_column[name].items()} for name in names}
-    total = {name: sum(moments[name].values()) for name in names}
+    total = {name: sum(moments[name].values(), np.zeros(3)) for name in names}
     mean = {name: short(total[name][1] / max(total[name][0], 1)) for name in names}
     squares = ask(SPREADS, {f"mean {n}": np.array(mean[n]) for n in names}, len(names))
     cells = cells_around(total, mean, sum(squares.values(), np.zeros(len(names))))

@@ -73,7 +73,7 @@ class Server(ThreadingHTTPServer):
         super().__init__((HERE, kept["port"]), Visit)
         self.kept: Kept = {"port": self.server_address[1], "token": kept["token"]}
         self.names = [f"{name}:{self.kept['port']}" for name in (HERE, "localhost")]
-        self.document = resources.files(__package__).joinpath("page.html").read_bytes()
+        self.document = resources.files("proxfl.deploy.ops").joinpath("page.html").read_bytes()
         self.policy = policy_for(self.document.decode())
         self.view, self.shown, self.looked = view, "", -LOOK_SECONDS
         self.busy, self.over = threading.Lock(), threading.Event()
@@ -111,7 +111,7 @@ class Visit(BaseHTTPRequestHandler):
     """One request; HTTP/1.0, so a connection is one request's."""
 
     timeout = PATIENCE
-    server: Server
+    server: Server  # pyright: ignore[reportIncompatibleVariableOverride] -- it has no other
 
     def do_GET(self) -> None:
         start = f"/{self.server.kept['token']}/"
@@ -169,7 +169,7 @@ class Visit(BaseHTTPRequestHandler):
         self.close_connection = True
         self.refuse()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         """Requests hold the token, so they are in no log."""
 
 

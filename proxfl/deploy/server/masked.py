@@ -88,7 +88,7 @@ class MaskedRun:
         """A run of training."""
         begun, kept = time.monotonic(), Kept(self.out / EXCHANGES)
         resumed = len(kept.exchanges)
-        made = lambda charter: MaskedTraining(self.study.spec, *charter, self.watch)
+        made = lambda charter: MaskedTraining(self.study.spec, *charter, watch=self.watch)
 
         def keep(exchange: Exchange) -> None:
             if not kept.exchanges:

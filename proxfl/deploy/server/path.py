@@ -127,8 +127,9 @@ class PathRun:
         study = self.study
         if study.choice is None:
             raise ValueError("A study of a path has a choice.")
-        about = (study.spec, study.choice, study.folds, *charter)
-        made = PathOfSums(*about, self.watch, lambda done: self.status.tell(models=done))
+        about = (study.spec, study.choice, study.folds, charter.features, charter.labels)
+        tell = lambda done: self.status.tell(models=done)
+        made = PathOfSums(*about, watch=self.watch, progress=tell)
         self.status.tell(state=TRAINING, models_in_all=study.choice.points * made.sets_in_all)
         return made
 
