@@ -15,7 +15,7 @@ from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.errors import InputError
 from proxfl.tables import Schema
 from proxfl.tables.describe import describe
-from proxfl.tables.survey import MISSING, OVERALL, REACH, Site, described_table, joined
+from proxfl.tables.survey import MISSING, OVERALL, QUESTIONS, REACH, Site, described_table, joined
 from tests.deploy.field import LOOSE, NAMES, Field
 
 SCHEMA = Schema.from_dict(
@@ -103,6 +103,14 @@ def test_a_site_hides_what_few_rows_are_behind_whatever_the_study_asks(masked, t
     assert abs(numbers["mean"] - wanted["mean"]) < 0.05 * wanted["sd"]
     assert abs(numbers["q50"] - wanted["q50"]) < 0.5 * wanted["sd"]
     assert there["elsewhere"].numbers[OVERALL] is None  # nobody has any
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_each_of_its_questions_is_an_answer_in_the_log(masked, tmp_path):
+    field = asked(tmp_path, masked=masked)
+    found(field)
+    for i in range(3):
+        assert field.office(i).audit.answers[field.study.id] == len(QUESTIONS)
 
 
 def test_a_person_approves_it_and_policies_hold(tmp_path):

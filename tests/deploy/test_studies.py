@@ -389,6 +389,7 @@ def test_an_evaluation_waits_for_a_person_and_asks_for_nothing_but_its_sums(tmp_
     field.propose()
     sites = field.reach(field.study.id)
     sites.ask("sums", {})
+    assert field.office(0).audit.answers[field.study.id] == 1  # as of any study
     for task in ("summary", "evaluate", "newton"):
         with pytest.raises(TooFewSites, match="knows no task"):
             sites.ask(task, {"x": np.zeros(5)})

@@ -29,7 +29,7 @@ class DescriptionSite:
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
         self.study, self.name, self.table, self.office = study, name, table, office
-        self.folder = office.place(study.id)
+        self.folder, self.asked = office.place(study.id), Asked(office, study.id)
         self.site = Site(study.schema, table, max(study.smallest, office.policy.count), HIDDEN)
 
     @staticmethod
@@ -39,7 +39,7 @@ class DescriptionSite:
     def worker(self) -> Worker:
         where = (self.study.id, self.study.sites, self.name, self.folder)
         setup = {kind: self.answering(kind) for kind in QUESTIONS}
-        return Worker(*where, self.nothing, {}, setup, asked=Asked(self.office, self.study.id))
+        return Worker(*where, self.nothing, {}, setup)
 
     def nothing(self) -> Experiment:
         raise BadMessage(f"Site {self.name} is asked about its columns in this study, only.")
@@ -47,8 +47,11 @@ class DescriptionSite:
     def answering(self, kind: str) -> Callable[[dict[str, Any]], dict[str, Value]]:
         def answer(question: dict[str, Any]) -> dict[str, Value]:
             self.once(kind, question)
+            self.asked.check(self.name, self.table.rows)
             self.office.told.once(self.name, self.table, self.office.policy.count)
-            return {"told": self.site(kind, question)}
+            told = self.site(kind, question)
+            self.asked.enter(kind, numbers=told.size)
+            return {"told": told}
 
         return answer
 

@@ -7,6 +7,8 @@ person's approval for it.
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study, applied
 from proxfl.deploy.protocol.wire import BadMessage, Value
@@ -23,6 +25,7 @@ class EvaluationSite:
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
         self.study, self.name, self.table, self.office = study, name, table, office
+        self.asked = Asked(office, study.id)
 
     @staticmethod
     def read(study: Study, data: Path) -> Table:
@@ -30,16 +33,18 @@ class EvaluationSite:
 
     def worker(self) -> Worker:
         where = (self.study.id, self.study.sites, self.name, self.office.place(self.study.id))
-        asked = Asked(self.office, self.study.id)
-        return Worker(*where, self.nothing, {}, {"sums": self.sums}, asked=asked)
+        return Worker(*where, self.nothing, {}, {"sums": self.sums})
 
     def nothing(self) -> Experiment:
         raise BadMessage(f"Site {self.name} is asked for sums in this study, and nothing else.")
 
     def sums(self, question: dict[str, Any]) -> dict[str, Value]:
+        self.asked.check(self.name, self.table.rows)
         self.office.told.once(self.name, self.table, self.office.policy.count)
         draw = secret_draws(self.office, self.study.id)
         told = tell(applied(self.study), self.table, draw, self.study.how)
-        return {
+        sums = {
             f"{part}/{name}": a for part in told._fields for name, a in getattr(told, part).items()
         }
+        self.asked.enter("sums", numbers=sum(np.size(a) for a in sums.values()))
+        return sums
