@@ -120,7 +120,9 @@ def write(out: Path, found: list[dict], rounds: int) -> None:
     places = [row["channels"] for row in found], [row["correct of unseen"] for row in found]
     axes.plot(*places, "o-", color=plots.COLOURS[1])
     for row, x, y in zip(found, *places, strict=True):
-        axes.annotate(f" {row['weight']:g}", (x, y), va="top")
+        beside = {"textcoords": "offset points", "xytext": (0, 5), "ha": "center"}
+        axes.annotate(f"{row['weight']:g}", (x, y), **beside)
+    axes.margins(0.1)
     title = "The weight of the penalty beside each network"
     plots.label(axes, title, "channels left", "correct of unseen", log="", legend=False)
     plots.save_figures({"whole-channels": figure}, out)
