@@ -7,6 +7,7 @@ import shutil
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -214,6 +215,14 @@ SECRETS = (FILE, SECRET, MASK)
 LEDGER, RECORD, STORE = (Audit, "enter"), (Record, "add"), (Store, "remember")
 
 
+def keep_secrets(one, other):
+    """Give the sites of another field the secrets of these."""
+    for site, secret in itertools.product(NAMES, SECRETS):
+        (other.folder / site).mkdir(exist_ok=True)
+        if (path := one.folder / site / secret).exists():
+            shutil.copy(path, other.folder / site / secret)
+
+
 @pytest.mark.parametrize("masked, last", [(0, LEDGER), (0, STORE), (1, LEDGER), (1, RECORD)])
 def test_a_kill_between_ledger_and_reply_loses_nothing(masked, last, tmp_path, monkeypatch):
     """Nor is anything spent twice: the run ends with the model of one that was never disturbed."""
@@ -221,10 +230,7 @@ def test_a_kill_between_ledger_and_reply_loses_nothing(masked, last, tmp_path, m
     calm = noisy(tmp_path / "calm", masked)
     wanted = calm.run().model
     field = Field(tmp_path / "killed", policy=LOOSE, masked=masked, **NOISE)
-    for site, secret in itertools.product(NAMES, SECRETS):
-        (field.folder / site).mkdir(exist_ok=True)
-        if (path := calm.folder / site / secret).exists():
-            shutil.copy(path, field.folder / site / secret)
+    keep_secrets(calm, field)
     if masked:
         field.confirm()
     owner, name = last
@@ -253,6 +259,24 @@ def test_a_lost_secret_makes_the_same_question_spend_again(tmp_path):
     (tmp_path / "north" / FILE).unlink()
     assert np.abs(server.ask(0.0) - first).min() > 1e-4
     assert len(noised(field)) == 2 and len(noised(field, "south")) == 1
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_other_rows_get_other_noise_though_their_site_has_forgotten_the_first(masked, tmp_path):
+    """With one noise, the difference of two answers would be that of the rows."""
+    first = noisy(tmp_path / "first", masked, rounds=1)
+    first.run()
+    again = Field(tmp_path / "again", policy=LOOSE, masked=masked, **NOISE | {"rounds": 1})
+    keep_secrets(first, again)
+    if masked:
+        again.confirm()
+    changed = pd.read_csv(again.files[0])
+    changed.loc[0, "a"] += 1.0
+    changed.to_csv(again.files[0], index=False)
+    again.run()
+    names = lambda field, site: [line["noised"] for line in noised(field, site)]
+    assert names(first, "north") != names(again, "north")
+    assert names(first, "south") == names(again, "south")
 
 
 def test_a_restored_folder_has_forgotten_and_a_copied_head_tells(tmp_path):

@@ -1,8 +1,10 @@
 """What privacy noise a site adds in a study, and what that has spent of its budget, for good.
 
 Noise is drawn from 32 random bytes that never leave the site's folder and from the question: the
-study, where in it, and the model asked about. So the same question gets the same bytes, after a
-crash, too, and spends nothing more; any other question gets noise of its own, and spends. What an
+study, where in it, the model asked about, and the rows that answer. So the same question gets the
+same bytes, after a crash, too, and spends nothing more; any other question gets noise of its own,
+and spends, and so does the same one to other rows, or to rows that were agreed on otherwise, of a
+site that has forgotten the first: with one noise, the difference of two answers has none. What an
 answer spends is in the audit log before it leaves, by a name that only this secret makes: were the
 secret lost, the same question would carry other noise, and would spend again.
 

@@ -189,7 +189,8 @@ class FollowingSite:
         """This site's noise for a question of a round, once it has been counted."""
         if self.account is None or question.kind in SETUP:
             return None
-        seed = self.account.seed(tip, question.content)
+        rows = self.office.fingerprint(self.table.fingerprint)
+        seed = self.account.seed(tip, question.content, bytes.fromhex(rows))
         try:
             self.account.spend(self.name, seed)
         except BadMessage as error:

@@ -1,6 +1,7 @@
 """What a site answers: bytes in, bytes out, whatever carries them."""
 
 import dataclasses
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -71,6 +72,7 @@ class Worker:
         self.setup = setup or {}
         self.share, self.asked, self.account = share, asked, account
         self.sound: Experiment | None = None  # the last one that was checked
+        self.rows = b""  # what names the rows that it has
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
@@ -103,6 +105,8 @@ class Worker:
                 raise BadMessage(
                     f"Site {self.site} cannot use the problem with its rows; its log says why."
                 )
+            if self.account is not None:
+                self.rows = hashlib.sha256(content_of(experiment.shard)).digest()
             self.sound = experiment
         return experiment
 
@@ -220,7 +224,7 @@ class Worker:
         """A mean over the rows with the noise of their sum, once that has been counted."""
         account: Any = self.account
         mean, as_point = ravel_pytree(up)
-        seed = account.seed(repr(place).encode(), content_of(used))
+        seed = account.seed(repr(place).encode(), content_of(used), self.rows)
         account.spend(self.site, seed)
         rows = int(experiment.shard.size)
         total = account.noise.added(seed, rows * np.asarray(mean), rows)
