@@ -48,8 +48,9 @@ class Clipped(Loss):
         return self.loss.gradient(x, batch, jnp.where(jnp.isfinite(lengths), counts * weights, 0.0))
 
     def lengths(self, x: Point, batch: Any) -> Float[Array, " rows"]:
-        """How long the gradient of each row is."""
+        """How long the gradient of each row is, or longer, where squares of features vanish."""
         A, z = batch[0], scores_at(x, batch)
         pull = self.loss.slopes(z, batch[1], jnp.ones(z.shape[0], z.dtype))
         squares = A**2 @ jnp.ones(A.shape[1], z.dtype) + (1.0 if isinstance(x, Tree) else 0.0)
+        squares += A.shape[1] * jnp.finfo(z.dtype).tiny
         return jnp.sqrt(squares) * jax.vmap(jnp.linalg.norm)(pull.reshape(z.shape[0], -1))

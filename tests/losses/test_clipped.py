@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 import proxfl as px
-from proxfl.losses import Clipped, Coefficients, Logistic, Softmax, Squared
+from proxfl.losses import Clipped, Coefficients, Logistic, Poisson, Softmax, Squared
 from proxfl.points import Tree
 
 ROWS, COLUMNS, CLASSES = 7, 3, 4
@@ -58,3 +58,13 @@ def test_a_row_whose_gradient_overflows_does_not_count():
     np.testing.assert_array_equal(
         flat(found), flat(Clipped(Squared(), 1.0).gradient(x, (A, y), rest))
     )
+
+
+def test_a_row_of_tiny_features_pulls_no_harder_either():
+    """Their squares vanish; with a slope that is large enough, what the row adds would not."""
+    x, A = jnp.zeros(2), jnp.array([[1e-165, -1e-165], [1.0, 2.0]])
+    slopes = jnp.array([700.0, 0.0])  # as an offset: exp(700) is 1e304
+    batch = A, jnp.zeros(2), slopes
+    assert abs(Poisson().gradient(x, batch, jnp.ones(2))).max() > 1e138
+    found = Clipped(Poisson(), 1.0).gradient(x, batch, jnp.array([1.0, 0.0]))
+    assert jnp.linalg.norm(found) <= 1.0
