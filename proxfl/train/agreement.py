@@ -242,6 +242,15 @@ def shards_for(
     return made
 
 
+def shard_form(spec: Spec, agreement: Agreement) -> Shard:
+    """What is known of a shard without its rows: shapes and types, of as many as a batch has."""
+    outputs, rows = len(agreement.targets), spec.batch or 1
+    shape: Any = jax.ShapeDtypeStruct
+    features = shape((rows, len(agreement.features)), jnp.float64)
+    labels = loss_of(spec).target.encoded(rows, outputs)
+    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
+
+
 def refuse_without_level(loss: Linear, tables: Sequence[Table], shards: Shard) -> None:
     """Refuse a site whose loss has no least value in its intercept: all of one class, say."""
     for i, table in enumerate(tables):

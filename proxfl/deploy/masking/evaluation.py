@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from proxfl.deploy.masking.replica import Ask, Question
+from proxfl.deploy.masking.training import size_of
 from proxfl.deploy.protocol.study import Study, applied
 from proxfl.tables import Table
 from proxfl.train.evaluate import (
@@ -44,7 +45,7 @@ class MaskedEvaluation:
 
     def __call__(self, ask: Ask) -> Question:
         whole = self.asked(ask, SCORES, size_of(self.like))
-        sums = arranged(whole, self.like)
+        sums = shaped(whole, self.like)
         self.needed = {name: np.ones(np.shape(a), bool) for name, a in sums.items()}
         self.needed |= self.card.needed(sums)
         draws = self.study.how.draws
@@ -113,15 +114,11 @@ def like_sums(applied: Applied) -> dict[str, np.ndarray]:
     return {name: np.asarray(a) for name, a in sums.items()}
 
 
-def size_of(sums: Mapping[str, Any]) -> int:
-    return sum(int(np.size(a)) for a in sums.values())
-
-
 def flat(sums: Mapping[str, Any]) -> np.ndarray:
     return np.concatenate([np.ravel(a) for a in sums.values()]).astype(float)
 
 
-def arranged(numbers: np.ndarray, like: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def shaped(numbers: np.ndarray, like: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The inverse of `flat`."""
     ends = np.cumsum([np.size(a) for a in like.values()])[:-1]
     parts = zip(like.items(), np.split(numbers, ends), strict=True)

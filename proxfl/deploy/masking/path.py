@@ -25,7 +25,6 @@ from proxfl.deploy.masking.training import (
     SumFederation,
     arrays,
     means,
-    one_row,
     refuse_chosen_start,
     size_of,
 )
@@ -36,7 +35,7 @@ from proxfl.points import Point
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.prox import Zero
-from proxfl.train.agreement import Agreement, needs_moments, problem_of
+from proxfl.train.agreement import Agreement, needs_moments, problem_of, shard_form
 from proxfl.train.choice import Choice
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record
@@ -147,7 +146,7 @@ class PathOfSums(MaskedTraining):
         made = [self.agreed(*both, **of) for *both, of in zip(rows, total, moments, strict=True)]
         self.agreement, self.agreements = made[0], made
         problem = replace(problem_of(self.spec, made[0]), g=Zero())
-        row = one_row(self.spec, made[0])
+        row = shard_form(self.spec, made[0])
         return SetsInSums(ask, problem, row, mass, out, int(members))
 
     def judged(self, path: RegularisationPath, sums: "SetsInSums", walked: Walk) -> Validation:

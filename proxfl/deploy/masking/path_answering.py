@@ -21,7 +21,7 @@ from proxfl.train.path import padded_size
 from proxfl.train.tasks import TASKS, part_way, refuse_odd
 
 
-class PathSums(MaskedSite):
+class PathAnswers(MaskedSite):
     """What one site says to the questions of a path; `number` is its place among the sites.
 
     A fold's rows count as those it leaves do: where too few of either are behind an answer, there

@@ -31,6 +31,7 @@ from proxfl.train.agreement import (
     agree,
     needs_moments,
     problem_of,
+    shard_form,
 )
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record, Solution, solve
@@ -102,7 +103,7 @@ class MaskedTraining:
             self.agreement, mass, sites = self.agree(ask)
             problem = problem_of(self.spec, self.agreement)
             refuse_chosen_start(problem)
-            row = one_row(self.spec, self.agreement)
+            row = shard_form(self.spec, self.agreement)
             self.federation = SumFederation(ask, problem, row, mass, sites)
             about = (self.spec, self.federation, problem, self.agreement)
             self.found = solved(*about, self.drive)
@@ -199,14 +200,6 @@ def means(total: np.ndarray, shape: Any, mass: float, members: int) -> Any:
 
 def size_of(shape: Any) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(shape))
-
-
-def one_row(spec: Spec, agreement: Agreement) -> Shard:
-    """The shape of what a site holds; it is traced, never read."""
-    shape: Any = jax.ShapeDtypeStruct
-    features = shape((1, len(agreement.features)), jnp.float64)
-    labels = loss_of(spec).target.encoded(1, len(agreement.targets))
-    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
 
 
 def arrays(numbers: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -63,6 +63,17 @@ class MaskedRun:
     fingerprints: dict[str, str] = field(default_factory=dict)
     traffic: list[Traffic] = field(default_factory=list)
 
+    def in_results(self, program_of: Callable[[Charter], P]) -> tuple[P, Masking]:
+        """A program whose sums are in the folder of results, with the study that they are of."""
+        kept = Kept(self.out / EXCHANGES)
+
+        def keep(exchange: Exchange) -> None:
+            if not kept.exchanges:
+                self.study.write(self.out / STUDY)
+            kept.add(exchange)
+
+        return self.conduct(program_of, kept.exchanges, keep)
+
     def conduct(
         self,
         program_of: Callable[[Charter], P],
@@ -86,21 +97,14 @@ class MaskedRun:
 
     def run(self) -> Fit:
         """A run of training."""
-        begun, kept = time.monotonic(), Kept(self.out / EXCHANGES)
-        resumed = len(kept.exchanges)
+        begun, resumed = time.monotonic(), (self.out / EXCHANGES).exists()
         made = lambda charter: MaskedTraining(self.study.spec, *charter, watch=self.watch)
-
-        def keep(exchange: Exchange) -> None:
-            if not kept.exchanges:
-                self.study.write(self.out / STUDY)  # of which the sums are
-            kept.add(exchange)
-
-        program, masking = self.conduct(made, kept.exchanges, keep)
+        program, masking = self.in_results(made)
         if program.agreement is None or program.found is None:
             raise RuntimeError("A run that has ended has found something.")
         rounds = dict.fromkeys(self.study.sites, len(program.found.solution.records))
         ledger = self.federation.ledger
-        more: Any = {"quorum": 0, "resumed": int(resumed > 0), "secure": self.secure}
+        more: Any = {"quorum": 0, "resumed": int(resumed), "secure": self.secure}
         return Fit(
             **program.found._asdict(),
             spec=self.study.spec,

@@ -14,9 +14,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from proxfl.deploy.masking.conductor import Exchange
 from proxfl.deploy.masking.digests import digest
-from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.masking.messages import Charter, as_bytes, question_payload
 from proxfl.deploy.masking.path import PathOfSums
 from proxfl.deploy.masking.replica import Question
@@ -27,7 +25,7 @@ from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.masked import MaskedRun, charter_of, with_parts
-from proxfl.deploy.server.status import TRAINING, Status, after_round
+from proxfl.deploy.server.status import TRAINING, Status, after_round, so_far
 from proxfl.errors import InputError
 from proxfl.report.path import Found
 from proxfl.storage.files import write_bytes
@@ -81,9 +79,8 @@ class PathRun:
     traffic: list[Traffic] = field(default_factory=list)
 
     def run(self) -> Found:
-        begun, folder = time.monotonic(), self.out / EXCHANGES
-        resumed = folder.exists()
-        program, fingerprints, more = (self.masked if self.study.masked else self.clear)(folder)
+        begun, resumed = time.monotonic(), (self.out / EXCHANGES).exists()
+        program, fingerprints, more = self.masked() if self.study.masked else self.clear()
         if program.found is None:
             raise RuntimeError("A path that has ended has found something.")
         rounds = dict.fromkeys(self.study.sites, len(program.found.solution.records))
@@ -102,24 +99,18 @@ class PathRun:
         )
         return found_of(program, fit, ledger)
 
-    def masked(self, folder: Path) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
+    def masked(self) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
         about = (self.study, self.out, self.command, self.secure, self.federation, self.status)
-        run, kept = MaskedRun(*about), Kept(folder)
-
-        def keep(exchange: Exchange) -> None:
-            if not kept.exchanges:
-                self.study.write(self.out / STUDY)  # of which the sums are
-            kept.add(exchange)
-
-        program, masking = run.conduct(self.program, kept.exchanges, keep)
+        run = MaskedRun(*about)
+        program, masking = run.in_results(self.program)
         return program, run.fingerprints, {"masking": masking}
 
-    def clear(self, folder: Path) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
+    def clear(self) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
         told = with_parts(self.federation.ask("enter", {}), "charter", "fingerprint")
         fingerprints = {site: str(told[site]["fingerprint"]) for site in self.study.sites}
         charter = charter_of(self.study, told)
         program = self.program(charter)
-        kept = KeptSums(folder, json.dumps(fingerprints))
+        kept = KeptSums(self.out / EXCHANGES, json.dumps(fingerprints))
         program(ClearSums(program, charter, self.study, self.federation, kept).ask)
         return program, fingerprints, {}
 
@@ -128,7 +119,7 @@ class PathRun:
         if study.choice is None:
             raise ValueError("A study of a path has a choice.")
         about = (study.spec, study.choice, study.folds, charter.features, charter.labels)
-        tell = lambda done: self.status.tell(models=done)
+        tell = lambda done: self.status.tell(models=done, **so_far(self.federation.ledger))
         made = PathOfSums(*about, watch=self.watch, progress=tell)
         self.status.tell(state=TRAINING, models_in_all=study.choice.points * made.sets_in_all)
         return made
@@ -136,15 +127,12 @@ class PathRun:
     def watch(self, driver: Driver, records: list[Record]) -> None:
         """After every round of the chosen model."""
         ledger = self.federation.ledger
-        made = total(by_kind(ledger))
-        self.traffic.append(made)
+        self.traffic.append(total(by_kind(ledger)))
         self.status.tell(
             **after_round(records, 0.0, driver.settings),
             answered=len(self.study.sites),
             away=[],
-            bytes_up=made.up,
-            bytes_down=made.down,
-            faults=len(ledger.faults),
+            **so_far(ledger),
         )
 
 

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from proxfl.deploy.masking.kept import Kept
@@ -40,14 +38,13 @@ from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.site import method_of
 from proxfl.errors import InputError
 from proxfl.precision import precision
-from proxfl.problem import Shard
 from proxfl.report import path as path_report
 from proxfl.report import training as report
 from proxfl.train import folder as results
-from proxfl.train.agreement import Agreement, agree, problem_of
+from proxfl.train.agreement import agree, problem_of, shard_form
 from proxfl.train.drivers.driver import Driver, Record, Solution, solve
 from proxfl.train.local import total
-from proxfl.train.spec import Spec, loss_of
+from proxfl.train.spec import Spec
 from proxfl.train.train import Fit, solved
 
 RUN_LOCK = "run.lock"
@@ -195,7 +192,7 @@ class Training:
             self.federation.ask("agree", {"agreement": json.dumps(agreement.to_dict())})
             problem = problem_of(self.spec, agreement)
             parts = (method_of(self.spec), problem, self.spec.seed, self.study.sites)
-            experiment = Experiment(self.study.id, *parts, stand_in(self.spec, agreement))
+            experiment = Experiment(self.study.id, *parts, shard_form(self.spec, agreement))
             self.federation.settle(experiment, agreement.weights)
             drive = lambda driver: self.solve(driver, fingerprints)
             found = solved(self.spec, self.federation, problem, agreement, drive)
@@ -261,12 +258,3 @@ class Training:
             )
 
         return solve(driver, first, before.records, keep)
-
-
-def stand_in(spec: Spec, agreement: Agreement) -> Shard:
-    """What the server knows of a shard: the shape and type of a row. It has a batch of them."""
-    outputs, rows = len(agreement.targets), spec.batch or 1
-    shape: Any = jax.ShapeDtypeStruct
-    features = shape((rows, len(agreement.features)), jnp.float64)
-    labels = loss_of(spec).target.encoded(rows, outputs)
-    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))

@@ -14,7 +14,7 @@ import numpy as np
 
 from proxfl.deploy.masking.messages import Charter, charter_in, question_in
 from proxfl.deploy.masking.path import PathOfSums, models_in, refuse_path
-from proxfl.deploy.masking.path_answering import PathSums
+from proxfl.deploy.masking.path_answering import PathAnswers
 from proxfl.deploy.masking.training import SETUP
 from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study, read_table
@@ -46,14 +46,14 @@ class Agreed(TypedDict):
 
 def path_at(
     study: Study, site: str, table: Table, folder: Path, charter: Charter, policy: Policy
-) -> tuple[PathOfSums, PathSums]:
+) -> tuple[PathOfSums, PathAnswers]:
     """The program of a study, and what a site answers to it, by its rules on rows."""
     if study.choice is None:
         raise ValueError("A study of a path has a choice.")
     refuse_path(study.spec, study.choice, len(study.sites), study.masked)
     run = PathOfSums(study.spec, study.choice, study.folds, *charter)
     number = study.sites.index(site)
-    return run, PathSums(run, number, table, folder, *guards(policy.share))
+    return run, PathAnswers(run, number, table, folder, *guards(policy.share))
 
 
 class PathSite:
@@ -64,7 +64,7 @@ class PathSite:
         self.folder = office.place(study.id)
         self.path = self.folder / AGREEMENT
         self.asked = Asked(office, study.id)
-        self.made: PathSums | None = None
+        self.made: PathAnswers | None = None
 
     @staticmethod
     def read(study: Study, data: Path) -> Table:
@@ -119,7 +119,7 @@ class PathSite:
         found: Any = documents.read_json(self.path, Agreed)
         return Agreed(**{key: found[key] for key in Agreed.__annotations__})
 
-    def prepared(self, charter: str, told: list[AgreementFile]) -> PathSums:
+    def prepared(self, charter: str, told: list[AgreementFile]) -> PathAnswers:
         """What answers, by the agreements for all rows and for those that each fold leaves."""
         try:
             agreements = [Agreement.from_dict(one) for one in told]
@@ -134,7 +134,7 @@ class PathSite:
         made.run.agreement, made.run.agreements = agreements[0], agreements
         return made
 
-    def answering(self, charter: Charter) -> PathSums:
+    def answering(self, charter: Charter) -> PathAnswers:
         about = (self.study, self.name, self.table, self.folder, charter, self.office.policy)
         return path_at(*about)[1]
 
@@ -147,7 +147,7 @@ class PathSite:
             for objection in too_large(self.office.policy, *size):
                 raise InputError(f"{objection.sentence}: {objection.detail}.")
 
-    def answers(self, setup: bool, charter: Charter) -> PathSums:
+    def answers(self, setup: bool, charter: Charter) -> PathAnswers:
         """What answers; before an agreement, questions of its making only."""
         if self.made is None and (held := self.agreed()) is not None:
             if held["fingerprint"] != self.fingerprint:

@@ -8,7 +8,7 @@ import pytest
 
 from proxfl.deploy.masking.answering import TOO_LARGE
 from proxfl.deploy.masking.path import PLACES, PathOfSums
-from proxfl.deploy.masking.path_answering import PathSums
+from proxfl.deploy.masking.path_answering import PathAnswers
 from proxfl.deploy.masking.replica import Question
 from proxfl.train.choice import Choice
 from proxfl.train.folds import names_of, path_with_folds
@@ -52,7 +52,9 @@ def test_few_rows_of_a_fold_hide_what_it_leaves_too(files):
     tables = read_tables(spec)
     program, asked = from_sums(spec, SHORT, tables)
     table, folder = tables[0], Path(".")
-    strict, loose = (PathSums(program, 0, table, folder, *rule) for rule in ((same, refused), ()))
+    strict, loose = (
+        PathAnswers(program, 0, table, folder, *rule) for rule in ((same, refused), ())
+    )
     question, *_ = (q for q in asked if q.kind.split()[0] == "models")
     width = question.length // 4
     hidden, told = (site(question)[0].reshape(4, width) for site in (strict, loose))
@@ -79,7 +81,7 @@ def from_sums(spec, choice, tables):
     labels = sorted({label for table in tables for label in classes(table.y)})
     sites = []
     for i, table in enumerate(tables):
-        sites.append(PathSums(PathOfSums(*about, features, labels), i, table, Path(".")))
+        sites.append(PathAnswers(PathOfSums(*about, features, labels), i, table, Path(".")))
     program = PathOfSums(*about, features, labels)
 
     def ask(question):
