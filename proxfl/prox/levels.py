@@ -1,8 +1,4 @@
-"""The one scalar equation behind simplices, l1 balls and largest entries.
-
-optax projects on simplices too, but mixes whole and floating numbers, which strict promotion
-refuses, and has nothing for tangent cones.
-"""
+"""The one scalar equation behind simplices, l1 balls and largest entries."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float

@@ -5,10 +5,7 @@ distance is the length of -grad projected on the tangent cone, infinite off the 
 excess is within rounding counts as on the set.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
-import lazy_loader
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
@@ -17,8 +14,6 @@ from proxfl.points import Point, Scalar, dot, dtype, norm, size
 from proxfl.prox.directional import Directional, Weight, cast, shortest
 from proxfl.prox.levels import level, onto_simplex
 from proxfl.pytree import positive, pytree
-
-optax: Any = lazy_loader.load("optax")  # a command that needs no set does not wait for it
 
 
 def slack(x: Point) -> float:
@@ -51,7 +46,7 @@ class Box(Directional):
         return indicator(jnp.all((x >= lo - near) & (x <= hi + near)), x)
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        return optax.projections.projection_box(x, *cast((self.lo, self.hi), x))
+        return jnp.clip(x, *cast((self.lo, self.hi), x))
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], "Box"]:
         near, (lo, hi), zero = self._near(x), cast((self.lo, self.hi), x), jnp.zeros_like(x)
@@ -84,7 +79,7 @@ class NonNegative(Directional):
         return indicator(jnp.all(x >= 0), x)
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        return optax.projections.projection_non_negative(x)
+        return jnp.maximum(x, 0)
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Box]:
         return Box(0.0, jnp.inf).derivative(x)
@@ -106,7 +101,7 @@ class LInfBall(Directional):
         return Box(-self.radius, self.radius).value(x)
 
     def prox(self, x: Float[Array, "..."], step: Scalar) -> Float[Array, "..."]:
-        return optax.projections.projection_linf_ball(x, self.radius)
+        return Box(-self.radius, self.radius).prox(x, step)
 
     def derivative(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Box]:
         return Box(-self.radius, self.radius).derivative(x)
@@ -128,7 +123,7 @@ class L2Ball(Regulariser):
         return indicator(norm(x) <= self.radius * (1 + slack(x)), x)
 
     def prox(self, x: Point, step: Scalar) -> Point:
-        return optax.projections.projection_l2_ball(x, self.radius)
+        return x * (self.radius / jnp.maximum(norm(x), self.radius))
 
     def distance(self, x: Point, grad: Point) -> Scalar:
         # On the sphere the tangent cone is the half-space <x, d> <= 0.

@@ -20,15 +20,11 @@ from tests.cli.world import proxfl
 FILES = {"manifest.json", "model.json", "model.safetensors", "history.jsonl", "report.html"}
 
 
-# Tested below.
-NOT_IN_CASES = {"--algorithm", "--batch", "--cohort", "--inference", "--rounds", "--out"} | {
-    *("--offset", "--exposure", "--row-weights", "--site-intercepts", "--negbin-dispersion"),
-    *(
-        "--time",
-        "--event",
-        "--entry",
-        "--cox-ties",
-    ),  # in train/test_survival; those above, test_rows
+NOT_IN_CASES = {
+    *("--algorithm", "--batch", "--cohort", "--inference", "--rounds", "--out"),  # below
+    *("--offset", "--exposure", "--row-weights", "--site-intercepts"),  # in train/test_rows
+    *("--negbin-dispersion", "--time", "--event", "--entry", "--cox-ties"),  # train/test_survival
+    *("--dp-clip", "--dp-noise", "--dp-epsilon", "--dp-delta", "--dp-honest"),  # test_privacy
 }
 
 

@@ -5,7 +5,7 @@ import http.client
 import json
 import os
 import re
-import select
+import selectors
 import socket
 import stat
 import threading
@@ -182,9 +182,12 @@ def test_watchers_and_connections_are_bounded_and_their_places_come_back(tmp_pat
             socket.create_connection(("127.0.0.1", page.server.kept["port"]))
             for _ in range(CONNECTIONS + 4)
         ]
-        shut = set()
+        shut, waiting = set(), selectors.DefaultSelector()
+        for link in silent:
+            waiting.register(link, selectors.EVENT_READ)
         while len(shut) < WATCHERS + 4:  # those for whom there was no place
-            shut |= {link for link in select.select(silent, [], [], 20)[0] if gone(link)}
+            shut |= {key.fileobj for key, _ in waiting.select(20) if gone(key.fileobj)}
+        waiting.close()
         assert heard(page, request(page)) == b""
         for link in silent:
             link.close()
