@@ -2,21 +2,23 @@
 
 `PROXFL_SOAK=3/8` has a test go through the third of eight parts of its seeds, so that processes
 share them. Each writes a file of its own, and goes on from it if it is begun again;
-`python -m tests.outcomes` joins what they reached.
+`python -m tests.outcomes` joins what they reached. `PROXFL_SOAK=rest` goes through the seeds alone
+that the file of the whole does not have yet.
 """
 
 import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from proxfl.storage.files import remove, write_text
 
 FOLDER = Path(__file__).parent.parent / "results" / "soak"
-PART = os.environ.get("PROXFL_SOAK", "1/1")
+WHOLE, REST = "1/1", "rest"
+PART = os.environ.get("PROXFL_SOAK", WHOLE)
 
 
 def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str]]) -> None:
@@ -25,23 +27,49 @@ def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str
     A run that is cut short leaves what it has done. A failure ends it, and nothing of that block is
     written.
     """
-    part, parts = map(int, PART.split("/"))
-    own = seeds[len(seeds) * (part - 1) // parts : len(seeds) * part // parts]
-    path = FOLDER / (f"{name}.json" if parts == 1 else f"{name}.{part}-of-{parts}.json")
-    told: dict[str, Any] = {"seeds reached": 0, "ends": {}}
-    if parts > 1 and path.exists():
+    own, path = seeds, FOLDER / f"{name}.json"
+    if PART not in (WHOLE, REST):
+        part, parts = map(int, PART.split("/"))
+        own = seeds[len(seeds) * (part - 1) // parts : len(seeds) * part // parts]
+        path = FOLDER / f"{name}.{part}-of-{parts}.json"
+    told: dict[str, Any] = {"seeds": [], "ends": {}}
+    if PART != WHOLE and path.exists():
         told = json.loads(path.read_text())
-    for start in range(told["seeds reached"], len(own), block):
-        some = own[start : start + block]
-        told = {
-            "command": f"pytest -m soak {os.environ['PYTEST_CURRENT_TEST'].split('::')[0]}",
-            "seeds": [[own[0], some[-1]]],
-            "seeds asked for": len(seeds),
-            "seeds reached": start + len(some),
-            "ends": dict(sorted(together(told["ends"], run(some)).items())),
-        }
-        write_text(path, json.dumps(told, indent=1) + "\n")
-        print(name, some[-1], file=sys.stderr)
+    for gap in left_out(own, told["seeds"]):
+        for start in range(0, len(gap), block):
+            some = gap[start : start + block]
+            reached = merged([*told["seeds"], [some[0], some[-1]]])
+            told = {
+                "command": f"pytest -m soak {os.environ['PYTEST_CURRENT_TEST'].split('::')[0]}",
+                "seeds": reached,
+                "seeds asked for": len(seeds),
+                "seeds reached": sum(last + 1 - first for first, last in reached),
+                "ends": dict(sorted(together(told["ends"], run(some)).items())),
+            }
+            write_text(path, json.dumps(told, indent=1) + "\n")
+            print(name, some[-1], file=sys.stderr)
+
+
+def left_out(seeds: range, reached: list[list[int]]) -> Iterator[range]:
+    """The seeds that nothing has gone through yet."""
+    start = seeds.start
+    for first, last in [*reached, [seeds.stop, seeds.stop]]:
+        if start < first:
+            yield range(start, first)
+        start = last + 1
+
+
+def merged(ranges: list[list[int]]) -> list[list[int]]:
+    """The same seeds in as few ranges as there can be, in order."""
+    found: list[list[int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1]:
+            raise ValueError(f"Seeds from {first} on were counted twice.")
+        if found and first == found[-1][1] + 1:
+            found[-1][1] = last
+        else:
+            found.append([first, last])
+    return found
 
 
 def together(one: Mapping[str, float], other: Mapping[str, float]) -> Counter[str]:
@@ -55,21 +83,12 @@ def together(one: Mapping[str, float], other: Mapping[str, float]) -> Counter[st
 
 def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """One outcome of several; no seed is counted twice."""
-    ranges = sorted(ends for part in parts for ends in part["seeds"])
-    for before, after in zip(ranges, ranges[1:], strict=False):
-        if after[0] <= before[1]:
-            raise ValueError(f"Seeds {after} were counted in {before}.")
-    merged: list[list[int]] = []
-    for first, last in ranges:
-        if merged and first == merged[-1][1] + 1:
-            merged[-1][1] = last
-        else:
-            merged.append([first, last])
+    seeds = merged([ends for part in parts for ends in part["seeds"]])
     ends: Counter[str] = Counter()
     for part in parts:
         ends = together(ends, part["ends"])
     reached = sum(part["seeds reached"] for part in parts)
-    kept = {"seeds": merged, "seeds reached": reached, "ends": dict(sorted(ends.items()))}
+    kept = {"seeds": seeds, "seeds reached": reached, "ends": dict(sorted(ends.items()))}
     return parts[0] | kept
 
 

@@ -53,3 +53,18 @@ def test_seeds_that_were_counted_are_not_counted_again(folder, monkeypatch):
     reach(monkeypatch, "1/2")
     with pytest.raises(ValueError, match="were counted"):
         outcomes.main()
+
+
+def test_the_rest_is_what_the_whole_has_not_reached(folder, monkeypatch):
+    reach(monkeypatch, "1/1")
+    whole = (folder / "some.json").read_text()
+    (folder / "some.json").unlink()
+    for part in ("2/5", "4/5"):
+        reach(monkeypatch, part)
+    outcomes.main()
+    with pytest.raises(KeyboardInterrupt):
+        reach(monkeypatch, "rest", until=125)
+    assert "34 of 50" in (outcomes.main(), (folder / "table.md").read_text())[1]
+    reach(monkeypatch, "rest")
+    assert (folder / "some.json").read_text() == whole
+    reach(monkeypatch, "rest", until=100)
