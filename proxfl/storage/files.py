@@ -156,6 +156,17 @@ def append(path: Path, data: bytes) -> None:
             sync_folder(path.parent)
 
 
+def cut(path: Path, size: int) -> None:
+    """Take away what a file has beyond so many bytes."""
+    with written(path):
+        handle = os.open(path, os.O_WRONLY)
+        try:
+            os.ftruncate(handle, size)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def remove(path: Path) -> None:
     """A file that may not be there."""
     with written(path), suppress(FileNotFoundError):

@@ -300,7 +300,7 @@ def test_the_noise_of_all_sites_in_a_masked_sum_is_as_much_as_was_asked_for(hone
     """With a step that moves nothing, all rounds ask for the same sum and differ in noise only."""
     field = noisy(tmp_path, True, rounds=20, eta=1e-90, dp_honest=honest, policy=HONEST)
     field.run()
-    steps = Kept(tmp_path / "results" / EXCHANGES).exchanges[1:]
+    steps = Kept(tmp_path / "results" / EXCHANGES)[1:]
     sums = np.array([fixed_point.decode(step.words) for step in steps])
     assert sums.shape == (20, 6)
     drawn = (sums - sums.mean(axis=0)) / (8.0 * math.sqrt(3 / honest))

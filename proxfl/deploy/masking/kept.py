@@ -4,7 +4,9 @@ One file a step, whole or not there. From the sums a run comes to where it was; 
 members check the next step by.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -17,13 +19,25 @@ from proxfl.errors import InputError
 from proxfl.storage.files import write_bytes
 
 
-class Kept:
-    """The steps of one run in one folder."""
+class Kept(Sequence[Exchange]):
+    """The steps of one run in one folder, read when asked for; the last is held in memory."""
 
     def __init__(self, folder: Path):
-        self.folder, self.exchanges = folder, []
-        while self.path(len(self.exchanges) + 1).exists():
-            self.exchanges.append(self.read(self.path(len(self.exchanges) + 1)))
+        self.folder, self.number = folder, 0
+        self.last: Exchange | None = None
+        while self.path(self.number + 1).exists():
+            self.number += 1
+        if self.number:
+            self.last = self.read(self.path(self.number))
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        step = range(1, self.number + 1)[place]
+        return self.last if step == self.number else self.read(self.path(step))
 
     def path(self, step: int) -> Path:
         return self.folder / f"{step:08d}.safetensors"
@@ -40,12 +54,10 @@ class Kept:
 
     def add(self, exchange: Exchange) -> None:
         """Keep a step; the replies to the one before are not needed any more."""
-        self.exchanges.append(exchange)
-        self.write(len(self.exchanges), exchange)
-        if len(self.exchanges) > 1:
-            shorter = self.exchanges[-2]._replace(replies=())
-            self.exchanges[-2] = shorter
-            self.write(len(self.exchanges) - 1, shorter)
+        self.write(self.number + 1, exchange)
+        before, self.last, self.number = self.last, exchange, self.number + 1
+        if before is not None:
+            self.write(self.number - 1, before._replace(replies=()))
 
     def write(self, step: int, exchange: Exchange) -> None:
         held = {"words": exchange.words} | replies_payload(exchange.replies)

@@ -61,8 +61,8 @@ class Member:
         self.record = Record(folder)
         self.own = greet(signer, members, name, study, data, self.record.last)
         self.sessions: dict[bytes, Session] = {}
-        self.data = self.record.entries[-1].data if self.record.entries else b""
-        self.said: dict[tuple[bytes, int], tuple[bytes, Reply]] = {}
+        self.data = self.record.latest.data if self.record.latest else b""
+        self.said: dict[tuple[bytes, int], tuple[bytes, Reply]] = {}  # to the last step
         self.replica: Replica | None = None
 
     @property
@@ -82,18 +82,24 @@ class Member:
             raise Refused("The question is not the one that the request names.")
         place = self.place(call)
         try:
-            self.check(call, place)
-        except Refused:
-            self.forget()  # it may have followed a sum that was not the run's
+            said = self.followed(call, place, session)
+        except BaseException:
+            self.forget()  # it may have followed a sum that is not the run's, or not on the disk
             raise
+        kept = {key: held for key, held in self.said.items() if key[1] == place.step}
+        self.said = kept | {(request.session, request.step): (request.digest, said)}
+        return said
+
+    def followed(self, call: Call, place: Followed, session: Session) -> Reply:
+        """The reply to a request that follows; it is on the disk."""
+        self.check(call, place)
         noise = self.noise_of(place.tip, call.question)
         values, sound = self.answer_of(call.question)
         if len(values) != call.question.length:
             raise Refused(f"Step {place.step} asks for another number of numbers.")
-        said = reply(session, self.signer, request.digest, values, sound, noise)
-        about = (session.digest, place.tip, request.question, place.before, self.data)
+        said = reply(session, self.signer, call.request.digest, values, sound, noise)
+        about = (session.digest, place.tip, call.request.question, place.before, self.data)
         self.record.add(Entry(place.step, len(values), *about))
-        self.said[request.session, request.step] = request.digest, said
         return said
 
     def session(self, hellos: Sequence[Hello], request: Request) -> Session:
@@ -110,15 +116,15 @@ class Member:
 
     def place(self, call: Call) -> Followed:
         """The step that is asked for: the last one again, or the one that follows it."""
-        step, last = call.request.step, self.record.last
-        if last and step == last:
-            entry = self.record.entries[-1]
+        step, last, entry = call.request.step, self.record.last, self.record.latest
+        if entry is None:
+            if step != 1:
+                raise Refused(f"Step {step} cannot follow step {last}.")
+            return Followed(1, first_tip(self.study, self.members.digest), b"")
+        if step == last:
             return Followed(step, entry.tip, entry.before)
         if step != last + 1:
             raise Refused(f"Step {step} cannot follow step {last}.")
-        if step == 1:
-            return Followed(1, first_tip(self.study, self.members.digest), b"")
-        entry = self.record.entries[-1]
         words = self.sum_before(entry, call.replies)
         return Followed(step, next_tip(entry.tip, last, words), words.astype("<u8").tobytes())
 
@@ -137,8 +143,9 @@ class Member:
         """Refuse any question but the one that this site has come to itself."""
         if call.request.tip != place.tip:
             raise Refused(f"Step {place.step} does not follow from the sums of this run.")
-        if place.step == self.record.last:
-            if call.request.question != self.record.entries[-1].question:
+        entry = self.record.latest
+        if entry is not None and place.step == entry.step:
+            if call.request.question != entry.question:
                 raise Refused(f"Step {place.step} was another question when it was answered.")
             self.follow(b"")  # an answer may need to know how the run came here
             return
@@ -151,19 +158,24 @@ class Member:
     def follow(self, before: bytes) -> Question | Ended:
         """What the run comes to by the sum of the step before."""
         if self.replica is None:
-            self.replica = Replica(self.program, map(numbers_in, self.record.sums))
+            self.replica = Replica(self.program, map(numbers_in, self.record.sums()))
         if before:
             self.replica.give(numbers_in(before))
-        return self.replica.next
+        due = self.replica.next
+        if isinstance(due, BaseException):
+            raise due
+        return due
 
     def sign(self, model: Question, replies: Sequence[Reply]) -> bytes:
         """A signature under the model to which this site has followed the run, or `Refused`."""
-        if not self.record.entries:
+        entry = self.record.latest
+        if entry is None:
             raise Refused("The run has not begun.")
-        entry = self.record.entries[-1]
         words = self.sum_before(entry, replies)
-        came = self.follow(words.astype("<u8").tobytes())
-        self.forget()  # the sum is not on the disk: it may be asked for again
+        try:
+            came = self.follow(words.astype("<u8").tobytes())
+        finally:
+            self.forget()  # the sum is not on the disk: it may be asked for again
         if not isinstance(came, Ended) or not model.agrees(came.model):
             raise Refused("This is not the model that this run has come to.")
         tip = next_tip(entry.tip, entry.step, words)

@@ -6,14 +6,17 @@ here. An entry that a crash cut short was of a reply that never left.
 """
 
 import hashlib
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from proxfl.deploy.masking.digests import SIZE, label
 from proxfl.errors import InputError
-from proxfl.storage.files import append, write_bytes
+from proxfl.storage.files import append, cut
 
 FILE = "transcript"
+HEAD = 8  # bytes before an entry, which say how long it is
 
 
 class Entry(NamedTuple):
@@ -31,53 +34,65 @@ class Entry(NamedTuple):
     def sealed(self) -> bytes:
         fields = [str(self.step).encode(), str(self.length).encode(), *self[2:]]
         body = b"".join(len(field).to_bytes(8, "little") + field for field in fields)
-        body = len(body).to_bytes(8, "little") + body
+        body = len(body).to_bytes(HEAD, "little") + body
         return body + hashlib.sha256(label("entry") + body).digest()
 
 
 class Record:
-    """The entries of one study at one member."""
+    """The entries of one study at one member, of which the last alone is held in memory."""
 
     def __init__(self, folder: Path):
         self.path = folder / FILE
-        data = self.path.read_bytes() if self.path.exists() else b""
-        self.entries, whole = self.read(data)
-        if whole < len(data):
-            write_bytes(self.path, data[:whole], private=True)
+        self.latest: Entry | None = None
+        self.sessions: set[bytes] = set()  # those in which the last step was answered
+        self.size = 0  # of the entries that are noted: a failing disk may have added to them
+        if self.path.exists():
+            for entry in self.entries(self.path.stat().st_size):
+                self.note(entry)
+        self.drop_rest()
 
-    def read(self, data: bytes) -> tuple[list[Entry], int]:
-        """The entries in the file, and where the last whole one ends."""
-        found, place = [], 0
-        while place + 8 <= len(data):
-            end = place + 8 + int.from_bytes(data[place : place + 8], "little") + SIZE
-            if end > len(data):
-                break
-            body, seal = data[place : end - SIZE], data[end - SIZE : end]
-            if hashlib.sha256(label("entry") + body).digest() != seal:
-                raise InputError(f"{self.path}: entry {len(found) + 1} is damaged; restore it.")
-            found.append(parsed(body[8:]))
-            place = end
-        return found, place
+    def entries(self, left: int) -> Iterator[Entry]:
+        """The whole ones in so many bytes of the file, one after the other."""
+        with self.path.open("rb") as file:
+            for number in count(1):
+                head = file.read(HEAD)
+                size = int.from_bytes(head, "little")
+                left -= HEAD + size + SIZE
+                if left < 0 or len(head) < HEAD:
+                    return
+                body, seal = file.read(size), file.read(SIZE)
+                if hashlib.sha256(label("entry") + head + body).digest() != seal:
+                    raise InputError(f"{self.path}: entry {number} is damaged; restore it.")
+                yield parsed(body)
 
     @property
     def last(self) -> int:
         """The highest step that was answered."""
-        return self.entries[-1].step if self.entries else 0
+        return self.latest.step if self.latest else 0
 
-    @property
-    def sums(self) -> list[bytes]:
-        """Those of all steps but the last, in order."""
-        by_step = {entry.step: entry.before for entry in self.entries if entry.step > 1}
-        return [by_step[step] for step in sorted(by_step)]
-
-    @property
-    def sessions(self) -> set[bytes]:
-        """Those in which the last step was answered."""
-        return {entry.session for entry in self.entries if entry.step == self.last}
+    def sums(self) -> Iterator[bytes]:
+        """Those of all steps but the last, in order, read one by one."""
+        seen = 1
+        for entry in self.entries(self.size) if self.size else ():
+            if entry.step > seen:
+                seen = entry.step
+                yield entry.before
 
     def add(self, entry: Entry) -> None:
+        self.drop_rest()
         append(self.path, entry.sealed)
-        self.entries.append(entry)
+        self.note(entry)
+
+    def note(self, entry: Entry) -> None:
+        if entry.step != self.last:
+            self.sessions = set()
+        self.sessions.add(entry.session)
+        self.latest, self.size = entry, self.size + len(entry.sealed)
+
+    def drop_rest(self) -> None:
+        """Take away an entry, whole or torn, that was not noted: its reply never left."""
+        if self.path.exists() and self.path.stat().st_size > self.size:
+            cut(self.path, self.size)
 
 
 def parsed(body: bytes) -> Entry:

@@ -7,6 +7,7 @@ where it was; nothing else of it has to be kept.
 """
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
@@ -73,48 +74,62 @@ class Over(BaseException):
 
 
 class Replica:
-    """A program that waits for sums; `next` is its question, or how it ended.
+    """A program that waits for sums; `next` is its question, how it ended, or why it failed.
 
-    It has a thread of its own, since a program asks from deep inside its loops.
+    It has a thread of its own, since a program asks from deep inside its loops; the thread ends
+    with the program, or when nobody holds the replica any more.
     """
 
     def __init__(self, program: Program, sums: Iterable[np.ndarray] = ()):
-        self.program = program
         self.asked: SimpleQueue[Question | Ended | BaseException] = SimpleQueue()
         self.told: SimpleQueue[np.ndarray | None] = SimpleQueue()
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-        self.next = self.heard()
-        for total in sums:
-            self.give(total)
+        self.close = weakref.finalize(self, self.told.put, None)
+        about = (program, self.asked, self.told)
+        threading.Thread(target=followed, args=about, daemon=True).start()
+        self.next: Question | Ended | BaseException = self.heard()
+        try:
+            for total in sums:
+                self.give(total)
+        except BaseException:
+            self.close()
+            raise
 
     def give(self, total: np.ndarray) -> None:
         """The sum that the last question asked for."""
+        if isinstance(self.next, BaseException):  # the thread has ended, and asks nothing
+            raise self.next
         if isinstance(self.next, Ended):
             raise ValueError("The run has ended, and asks for nothing more.")
+        if not self.close.alive:
+            raise ValueError("Nobody follows this run any more.")
         self.told.put(total)
         self.next = self.heard()
 
     def heard(self) -> Question | Ended:
         found = self.asked.get()
         if isinstance(found, BaseException):
+            self.next = found
             raise found
         return found
 
-    def close(self) -> None:
-        self.told.put(None)
 
-    def run(self) -> None:
-        try:
-            self.asked.put(Ended(self.program(self.ask)))
-        except Over:
-            pass
-        except BaseException as error:  # it belongs to whoever waits for the next question
-            self.asked.put(error)
+def followed(
+    program: Program,
+    asked: "SimpleQueue[Question | Ended | BaseException]",
+    told: "SimpleQueue[np.ndarray | None]",
+) -> None:
+    """A program from its first question to its end."""
 
-    def ask(self, question: Question) -> np.ndarray:
-        self.asked.put(question)
-        total = self.told.get()
+    def ask(question: Question) -> np.ndarray:
+        asked.put(question)
+        total = told.get()
         if total is None:
             raise Over
         return total
+
+    try:
+        asked.put(Ended(program(ask)))
+    except Over:
+        pass
+    except BaseException as error:  # it belongs to whoever waits for the next question
+        asked.put(error)

@@ -36,7 +36,7 @@ def read(site: str, told: Any, size: int) -> np.ndarray:
 
 def describe_masked(run: MaskedRun, kept: Kept) -> dict[str, Described]:
     """Every column overall, by sites that follow; a run that was interrupted goes on."""
-    program, _ = run.conduct(lambda charter: MaskedDescription(run.study), kept.exchanges, kept.add)
+    program, _ = run.conduct(lambda charter: MaskedDescription(run.study), kept, kept.add)
     if program.found is None:
         raise RuntimeError("A description that has ended has found something.")
     return program.found

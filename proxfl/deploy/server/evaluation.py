@@ -32,7 +32,7 @@ def evaluate(study: Study, federation: RemoteFederation) -> Evaluation:
 
 def evaluate_masked(run: MaskedRun, kept: Kept) -> Evaluation:
     """The overall scores, by sites that follow; a run that was interrupted goes on."""
-    program, _ = run.conduct(lambda charter: MaskedEvaluation(run.study), kept.exchanges, kept.add)
+    program, _ = run.conduct(lambda charter: MaskedEvaluation(run.study), kept, kept.add)
     if program.found is None:
         raise RuntimeError("An evaluation that has ended has found something.")
     return program.found

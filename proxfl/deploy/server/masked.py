@@ -68,11 +68,11 @@ class MaskedRun:
         kept = Kept(self.out / EXCHANGES)
 
         def keep(exchange: Exchange) -> None:
-            if not kept.exchanges:
+            if not kept:
                 self.study.write(self.out / STUDY)
             kept.add(exchange)
 
-        return self.conduct(program_of, kept.exchanges, keep)
+        return self.conduct(program_of, kept, keep)
 
     def conduct(
         self,
@@ -83,7 +83,7 @@ class MaskedRun:
         """A program run to its end, which is signed; with what masked it, for the manifest."""
         self.members, self.charter = self.enter()
         about = (self.members, self.charter.digest(self.study.text))
-        self.conductor = Conductor(*about, self.greet, self.send, keep, list(before))
+        self.conductor = Conductor(*about, self.greet, self.send, keep, before)
         program = program_of(self.charter)
         model = self.conductor.run(program)
         return program, {
