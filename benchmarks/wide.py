@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 
 from benchmarks.exchanges import METHODS, cost
 from proxfl.tables import Table
+from proxfl.train.federation import FAR
 from proxfl.train.method import method_for
 from proxfl.train.spec import Spec
 from proxfl.train.train import begin
@@ -46,7 +47,7 @@ def run() -> dict[str, Any]:
             told = cost(spec.replace(algorithm=method), sites)
             seconds = {"seconds here": time.monotonic() - begun}
             rows.append({"weight": share, "method": method} | told | seconds)
-    chosen = method_for(spec, begin(spec, sites).agreement)
+    chosen = method_for(spec, begin(spec, sites).agreement, FAR)
     return {
         "what": f"l1 logistic with {FEATURES:,} features: exchanges to a certificate, all counted",
         "auto": f"{chosen.name}: {chosen.reason}",

@@ -29,7 +29,6 @@ from proxfl.storage.files import whole_folder, write_text
 from proxfl.train import folder
 from proxfl.train.folds import Validation
 from proxfl.train.local import total
-from proxfl.train.method import method_for
 from proxfl.train.model import output_key
 from proxfl.train.path import RegularisationPath
 from proxfl.train.spec import describe, outcome_of
@@ -140,7 +139,7 @@ def summary(found: Found, command: str) -> dict[str, Any]:
         "exchanges": walked.exchanges + scored.exchanges + fitted.exchanges,
         "path_bytes_up": walked.up + scored.up + fitted.up,
         "path_bytes_down": walked.down + scored.down + fitted.down,
-        "method": method_for(path.spec, path.agreement, along_path=True)._asdict(),
+        "method": path.method._asdict(),
         "versions": folder.versions(),
     }
 

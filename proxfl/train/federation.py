@@ -7,10 +7,23 @@ what leaves a site is what its reply holds, and never a row of its data.
 
 import abc
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from proxfl.core import Algorithm, Received
 from proxfl.points import Point, Scalar
+
+
+class Link(NamedTuple):
+    """What lies between a server and its sites, for predictions of how long a run takes."""
+
+    latency: float  # seconds an exchange takes, however little it carries
+    bandwidth: float  # bytes a second between a site and the server
+
+
+# Assumed of real sites; and measured inside one process, where bytes do not travel.
+FAR, NEAR = Link(1.0, 1e6), Link(0.002, np.inf)
 
 
 class Call(NamedTuple):
@@ -48,6 +61,8 @@ class Answers(NamedTuple):
 
 
 class Federation(abc.ABC):
+    link: ClassVar[Link] = FAR
+
     @property
     @abc.abstractmethod
     def sites(self) -> tuple[str, ...]:

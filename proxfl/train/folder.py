@@ -35,7 +35,6 @@ from proxfl.tables.sites import MISSING
 from proxfl.train.contents import Begun, Finished, HistoryLine, ModelFile
 from proxfl.train.inference import LEVEL, Inference
 from proxfl.train.local import total
-from proxfl.train.method import method_for
 from proxfl.train.model import Model
 from proxfl.train.privacy import promise
 from proxfl.train.saved import Saved
@@ -201,7 +200,7 @@ def manifest_of(fit: Fit, command: str) -> dict[str, Any]:
             for site, rows, weight in columns
         ],
         "ledger": {kind: traffic._asdict() for kind, traffic in fit.ledger.items()},
-        "method": method_for(fit.spec, agreement)._asdict(),
+        "method": fit.method._asdict(),
         "exchanges": exchanges,
         "bytes_up": up,
         "bytes_down": down,

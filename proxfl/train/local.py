@@ -12,7 +12,7 @@ from proxfl.engine.round import ask_clients, draw_cohort, start
 from proxfl.engine.visit import round_key
 from proxfl.problem import Problem, Shard
 from proxfl.prox import Zero
-from proxfl.train.federation import Answers, Call, Exact, Federation
+from proxfl.train.federation import NEAR, Answers, Call, Exact, Federation
 from proxfl.train.tasks import TASKS
 
 
@@ -34,6 +34,8 @@ class LocalFederation(Federation):
 
     With a `cohort`, that many clients are drawn for a round; the others keep their state.
     """
+
+    link = NEAR
 
     def __init__(
         self,

@@ -3,9 +3,10 @@
 What real sites pay for is exchanges. Newton's method needs few, and sends a Hessian in each, whose
 size is the square of the model's; Algorithm 1 needs more, and sends a gradient. A sparse model of
 many coefficients needs a few Hessians only, on those that are not zero (`drivers/working_set.py`).
-The seconds are predicted for usual sites: the numbers below, of which all but those of exchanges
-and of Hessians are assumptions. Nothing is measured, so that a run that is resumed chooses as
-before.
+The seconds are those of exchanges, of bytes, of the sites' work and of the server's, which for
+Newton's method takes the cube of the model's size. Inside one process an exchange takes next to
+nothing and the cube decides; over a network, the exchanges do. All is predicted, from the numbers
+below and those of a `Link`. Nothing is measured, so that a run that is resumed chooses as before.
 """
 
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from proxfl.console.words import size
 from proxfl.errors import InputError
 from proxfl.train.agreement import Agreement
 from proxfl.train.drivers import working_set
+from proxfl.train.federation import NEAR, Link
 from proxfl.train.penalties import chosen
 from proxfl.train.privacy import ALGORITHM, REASON
 from proxfl.train.spec import Spec, loss_of
@@ -22,9 +24,10 @@ from proxfl.train.spec import Spec, loss_of
 EXCHANGES = {"newton": 12, "decoupled": 100}
 WIDE, HESSIANS = {"newton": 22, "decoupled": 200}, 5
 FEW = 500  # coefficients from which on a sparse model is solved for by working sets
-LATENCY = 1.0  # seconds an exchange takes, however little it carries
-BANDWIDTH = 1e6  # bytes a second between a site and the server
-SPEED = 1e9  # multiplications a second at a site
+SPEED, SPEED_OF_PRODUCTS = 1e9, 1e10  # multiplications a second with a vector, with a matrix
+# Multiplications of a step by the cube of what its Hessian is on: with its eigenvalues and the
+# derivative of any penalty; and on a set, where linear systems are solved only.
+CUBES, CUBES_ON_SETS = 30, 3
 MOST = 1500  # coefficients of a Newton step, whose linear systems take the cube of that
 WORDS = {"newton": "Newton's method", "decoupled": "Algorithm 1"}
 
@@ -44,10 +47,16 @@ class Cost(NamedTuple):
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.exchanges} exchanges, {size(round(self.bytes))} and {self.seconds:.0f} s"
+        sent = size(round(self.bytes))
+        return f"{self.exchanges} exchanges, {sent} and {in_digits(self.seconds)} s"
 
 
-def method_for(spec: Spec, agreement: Agreement, along_path: bool = False) -> Method:
+def in_digits(seconds: float) -> str:
+    """Two digits, or all of a whole number."""
+    return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.2g}"
+
+
+def method_for(spec: Spec, agreement: Agreement, link: Link, along_path: bool = False) -> Method:
     """The method that a spec asks for or, if it leaves that open, the better one.
 
     It may be another one for the models along a path.
@@ -59,12 +68,13 @@ def method_for(spec: Spec, agreement: Agreement, along_path: bool = False) -> Me
     why_not = unfit(spec, agreement, along_path)
     if why_not:
         return Method("decoupled", f"Algorithm 1, since {why_not}.")
-    costs = {name: cost(name, spec, agreement, along_path) for name in EXCHANGES}
+    costs = {name: cost(name, spec, agreement, link, along_path) for name in EXCHANGES}
     name, other = sorted(costs, key=lambda name: costs[name].seconds)
+    where = " in one process" if link == NEAR else ""
     return Method(
         name,
         f"{WORDS[name]}, for which about {costs[name]} a site are predicted, against "
-        f"{costs[other]} for {WORDS[other]}, at {LATENCY:g} s an exchange.",
+        f"{costs[other]} for {WORDS[other]}, at {link.latency:g} s an exchange{where}.",
     )
 
 
@@ -97,9 +107,10 @@ def refuse_newton(spec: Spec, agreement: Agreement, along_path: bool = False) ->
         raise InputError(f"algorithm 'newton' cannot be: {why_not}; use 'auto' or 'decoupled'.")
 
 
-def cost(name: str, spec: Spec, agreement: Agreement, along_path: bool = False) -> Cost:
-    """For the largest site, up and down."""
-    count, rows = coefficients(agreement), max(agreement.rows)
+def cost(name: str, spec: Spec, agreement: Agreement, link: Link, along_path: bool = False) -> Cost:
+    """For the largest site, up and down, and the server; one process does the work of all sites."""
+    count = coefficients(agreement)
+    rows = sum(agreement.rows) if link == NEAR else max(agreement.rows)
     sets = on_sets(spec, agreement) and not along_path
     exchanges, known = (WIDE if sets else EXCHANGES)[name], count
     if sets:  # a model with l1 has no more coefficients than there are rows
@@ -108,8 +119,10 @@ def cost(name: str, spec: Spec, agreement: Agreement, along_path: bool = False) 
         exchanges = 3
     hessians = (HESSIANS if sets else exchanges) if name == "newton" else 0
     numbers = exchanges * 3 * count + hessians * known * (known + 1) / 2
-    work = 2 * rows * (exchanges * 2 * count + hessians * known**2 / 2) / SPEED
-    seconds = exchanges * LATENCY + 8 * numbers / BANDWIDTH + work
+    steps = exchanges * (CUBES_ON_SETS if sets else CUBES) if name == "newton" else 0
+    products = rows * hessians * known**2 + steps * known**3
+    work = 4 * rows * exchanges * count / SPEED + products / SPEED_OF_PRODUCTS
+    seconds = exchanges * link.latency + 8 * numbers / link.bandwidth + work
     return Cost(exchanges, 8 * numbers, seconds)
 
 

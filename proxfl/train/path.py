@@ -24,6 +24,7 @@ from proxfl.train.agreement import (
 )
 from proxfl.train.choice import Choice
 from proxfl.train.local import Traffic
+from proxfl.train.method import Method
 from proxfl.train.model import Model
 from proxfl.train.penalties import REGISTRY, Sweep
 from proxfl.train.penalties.by_feature import repeated
@@ -50,6 +51,7 @@ class RegularisationPath:
     rounds: np.ndarray
     first_rounds: int  # for the empty model
     traffic: Traffic  # of all folds too, if they were walked along with it
+    method: Method
 
     @classmethod
     def of(
@@ -68,6 +70,7 @@ class RegularisationPath:
             **{name: column(name) for name in measured},
             first_rounds=walked.first_rounds,
             traffic=walked.traffic,
+            method=walked.method,
         )
 
     @property

@@ -36,7 +36,7 @@ from proxfl.train.duality import duality_gap
 from proxfl.train.federation import Federation
 from proxfl.train.inference import Inference, infer, refuse_inference
 from proxfl.train.local import LocalFederation, Traffic, total
-from proxfl.train.method import method_for, on_sets, refuse_newton
+from proxfl.train.method import Method, method_for, on_sets, refuse_newton
 from proxfl.train.model import Model
 from proxfl.train.noisy import NoisyFederation
 from proxfl.train.privacy import noise_of
@@ -73,6 +73,7 @@ class Fit:
 
     spec: Spec
     agreement: Agreement
+    method: Method
     model: Model
     solution: Solution
     fingerprints: dict[str, str]
@@ -195,6 +196,7 @@ def told_of(spec: Spec, by_site: Mapping[str, Any]) -> dict[str, Any]:
 class Found(NamedTuple):
     """What sites that have agreed come to."""
 
+    method: Method
     model: Model
     solution: Solution
     survival: dict[str, dict[str, Any]] | None
@@ -213,7 +215,9 @@ def solved(
     solution = drive(driver)
     told = survival_of(driver, solution)
     inference = inference_of(spec, driver, agreement, solution)
-    return Found(Model.of(spec.loss, agreement, solution.x), solution, told, inference)
+    method = method_for(spec, agreement, federation.link)
+    model = Model.of(spec.loss, agreement, solution.x)
+    return Found(method, model, solution, told, inference)
 
 
 def heading(spec: Spec) -> str:
@@ -254,7 +258,7 @@ def driver_of(spec: Spec, federation: Federation, problem: Problem, agreement: A
     if fixed.applies(spec):
         fixed.refuse_nonsense(spec, problem, agreement.rows)
         return fixed.FixedSteps(*common, fixed.named(spec))
-    if method_for(spec, agreement).name == "newton":
+    if method_for(spec, agreement, federation.link).name == "newton":
         refuse_newton(spec, agreement)
         return (NewtonOnSets if on_sets(spec, agreement) else Newton)(*common)
     return Solver(*common)

@@ -24,8 +24,9 @@ from proxfl.train.drivers.driver import Solution
 from proxfl.train.drivers.driver import solve as drive
 from proxfl.train.drivers.together import Exchange, InProcess, Solved, Wanted
 from proxfl.train.drivers.working_set import NewtonOnSets
+from proxfl.train.federation import NEAR
 from proxfl.train.local import LocalFederation, Traffic, total
-from proxfl.train.method import method_for, on_sets, refuse_newton
+from proxfl.train.method import Method, method_for, on_sets, refuse_newton
 from proxfl.train.regulariser import penalty, refuse_path_without_start
 from proxfl.train.spec import Spec
 from proxfl.train.train import settings_of
@@ -62,6 +63,7 @@ class Walk(NamedTuple):
     found: list[list[Found]]
     first_rounds: int  # for the empty model of the first set
     traffic: Traffic
+    method: Method
 
 
 # From the gradient of the first set's empty model, the weights.
@@ -77,29 +79,35 @@ def walk(
     refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
     up, down = (sum(held.told[k] for held in sets) for k in (0, 1))
     told = Traffic(1, up, down)
-    if method_for(spec, agreement, along_path=True).name != "newton":
-        found = one_by_one(sets, spec, key, weights_of, watch)
+    method = method_for(spec, agreement, NEAR, along_path=True)
+    if method.name != "newton":
+        found = one_by_one(sets, spec, key, weights_of, method, watch)
         return found._replace(traffic=total({"": found.traffic, "agreement": told}))
     smooth = replace(sets[0].problem, g=Zero())
     exchange = InProcess(smooth, [held.shards for held in sets])
     agreements = [held.agreement for held in sets]
-    found = by_newton(agreements, smooth, spec, key, weights_of, exchange, watch)
+    found = by_newton(agreements, smooth, spec, key, weights_of, exchange, method, watch)
     return found._replace(traffic=total({"": exchange.traffic, "agreement": told}))
 
 
-def solve(sites: ReadySites, spec: Spec) -> compiled.Solved | together.Solved | Solution:
-    """The one model that a spec asks for."""
+def solve(
+    sites: ReadySites, spec: Spec
+) -> tuple[compiled.Solved | together.Solved | Solution, int]:
+    """The one model that a spec asks for, and how often sites would have been asked for it."""
     settings, problem = settings_of(spec), sites.problem
-    if method_for(spec, sites.agreement).name != "newton":
-        return compiled.solve(problem, sites.shards, settings)
+    if method_for(spec, sites.agreement, NEAR).name != "newton":
+        found = compiled.solve(problem, sites.shards, settings)
+        return found, 1 + compiled.BESIDE_ROUNDS + len(found.records)
     refuse_newton(spec, sites.agreement)
     if on_sets(spec, sites.agreement):
         federation = LocalFederation(problem, sites.shards)
-        return drive(NewtonOnSets(federation, problem, np.asarray(sites.shards.weight), settings))
+        driver = NewtonOnSets(federation, problem, np.asarray(sites.shards.weight), settings)
+        return drive(driver), 1 + total(federation.ledger).exchanges
     smooth = replace(problem, g=Zero())
     exchange = InProcess(smooth, [sites.shards])
     wanted = Wanted(problem.g, 0, together.unasked(smooth, exchange))
-    return together.solve(smooth, [wanted], settings, exchange)[0]
+    (found,) = together.solve(smooth, [wanted], settings, exchange)
+    return found, 1 + exchange.traffic.exchanges
 
 
 def penalty_at(agreement: Agreement, spec: Spec, key: str, weight: float) -> Regulariser:
@@ -107,7 +115,9 @@ def penalty_at(agreement: Agreement, spec: Spec, key: str, weight: float) -> Reg
     return penalty(spec.replace(**{key: weight}), *shape)
 
 
-def one_by_one(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) -> Walk:
+def one_by_one(
+    sets, spec: Spec, key: str, weights_of: WeightsOf, method: Method, watch: Watch
+) -> Walk:
     settings, weights, walked, first, traffic = settings_of(spec), None, [], [], Traffic()
     for sites in sets:
 
@@ -125,10 +135,10 @@ def one_by_one(sets, spec: Spec, key: str, weights_of: WeightsOf, watch: Watch) 
         walked.append([Found(*s[:5], len(s.records)) for s in each[1:]])
         up, down = compiled.round_bytes(sites.problem, sites.shards, settings)
         rounds = sum(len(s.records) for s in each)
-        more = 1 + len(each)  # the smoothness at the start, and a certificate for each model
+        more = compiled.BESIDE_ROUNDS + len(each) - 1  # a certificate for each of the other models
         made = Traffic(rounds + more, (rounds + len(each)) * up, (rounds + len(each)) * down)
         traffic = total({"": traffic, "set": made})
-    return Walk(np.asarray(weights), walked, first[0], traffic)
+    return Walk(np.asarray(weights), walked, first[0], traffic, method)
 
 
 def by_newton(
@@ -138,6 +148,7 @@ def by_newton(
     key: str,
     weights_of: WeightsOf,
     exchange: Exchange,
+    method: Method,
     watch: Watch,
 ) -> Walk:
     """The models of sets of sites, by their agreements; `problem` is without a penalty."""
@@ -169,7 +180,7 @@ def by_newton(
     back = np.argsort([*some, *between])
     ordered = [[(a + b)[k] for k in back] for a, b in zip(first, rest, strict=True)]
     found = [[found_in(solved) for solved in each] for each in ordered]
-    return Walk(weights, found, len(empty[0][0].records), Traffic())
+    return Walk(weights, found, len(empty[0][0].records), Traffic(), method)
 
 
 def found_in(solved: Solved) -> Found:

@@ -12,6 +12,7 @@ from proxfl.prox import L1, Box, GroupL2, NonNegative, Nuclear, Ridge, Simplex, 
 from proxfl.tables import Table
 from proxfl.train.drivers.model_step import bend, minimise
 from proxfl.train.drivers.newton import AT_INFINITY
+from proxfl.train.federation import FAR, NEAR
 from proxfl.train.method import method_for
 from proxfl.train.spec import Spec, convex_losses
 from proxfl.train.train import begin, train
@@ -146,17 +147,17 @@ def test_collinear_and_constant_columns_do_no_harm():
     assert np.abs(odd.model.coef).max() < 10 * np.abs(plain.model.coef).max()
 
 
-FAR = {
+FROM_FAR = {
     "poisson": lambda A: np.floor(1e6 * np.exp(A[:, 0])),
     "huber": lambda A: 1e6 + A[:, 0],
     "squared": lambda A: 1e6 + 1e3 * A[:, 0] + 1e9 * (np.arange(len(A)) == 3),
 }
 
 
-@pytest.mark.parametrize("loss", FAR)
+@pytest.mark.parametrize("loss", FROM_FAR)
 def test_a_start_far_away_or_an_outlier_does_not_stop_it(loss):
     A, _ = logistic()
-    fit = train(Spec(target="y", loss=loss, tol=1e-8), [table(A, FAR[loss](A))])
+    fit = train(Spec(target="y", loss=loss, tol=1e-8), [table(A, FROM_FAR[loss](A))])
     assert fit.solution.converged and fit.ledger["newton"].exchanges <= 40
 
 
@@ -197,22 +198,31 @@ def test_a_quadratic_loss_is_asked_for_its_hessian_once():
     assert ups[0] < 8 * (D + 1) * (D + 2) / 2 + 8 * 20
 
 
-def reason(rows=40, features=D, **options):
+def reason(rows=40, features=D, link=FAR, **options):
     A, y = logistic(rows, features)
     spec = Spec(target="y", loss="logistic", **options)
-    return method_for(spec, begin(spec, [table(A, y)]).agreement)
+    return method_for(spec, begin(spec, [table(A, y)]).agreement, link)
 
 
 def test_the_method_is_chosen_by_cost_and_says_why():
     assert reason().name == "newton" and "exchanges" in reason().reason
     many = reason(rows=5, features=1400)
     assert many.name == "decoupled" and "against" in many.reason
+    slow = reason(rows=5, features=1400, link=FAR._replace(latency=60.0))
+    assert slow.name == "newton"
     assert "too large" in reason(rows=5, features=3000).reason
     assert reason(local_steps=3) == (
         "decoupled",
         "Algorithm 1, since local_steps means nothing to Newton's method.",
     )
     assert reason(algorithm="decoupled").name == "decoupled"
+
+
+def test_the_same_model_takes_its_method_by_where_the_sites_are():
+    """Exchanges are what a network makes dear, and the server's cube what one process does."""
+    near, far = (reason(rows=60, features=400, link=link) for link in (NEAR, FAR))
+    assert (near.name, far.name) == ("decoupled", "newton")
+    assert "in one process" in near.reason and "in one process" not in far.reason
 
 
 @pytest.mark.parametrize("options", [{"batch": 3}, {"cohort": 1}, {"local_steps": 2}, {"eta": 0.1}])

@@ -41,9 +41,10 @@ from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record
 from proxfl.train.drivers.newton import Told
 from proxfl.train.drivers.together import Asked, Exchange
+from proxfl.train.federation import FAR
 from proxfl.train.folds import Validation, refuse_sites, validation
 from proxfl.train.local import Traffic
-from proxfl.train.method import method_for
+from proxfl.train.method import Method, method_for
 from proxfl.train.path import RegularisationPath, weights_along
 from proxfl.train.regulariser import refuse_path_without_start
 from proxfl.train.spec import Spec, loss_of
@@ -53,6 +54,7 @@ from proxfl.train.walk import Walk, by_newton
 
 KINDS = ("models", "left_out")
 PLACES = "places"  # the name, in a question, of which set each of its models is about
+SHARING = Method("newton", "Newton's method, whose exchanges all weights and folds share.")
 MOST, LEAST = 2**18, 2**8  # numbers in an answer; a model counts as so many: more come in parts
 
 
@@ -115,8 +117,8 @@ class PathOfSums(MaskedTraining):
             refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
             refuse_chosen_start(problem_of(spec, agreement))
             weights = weights_along(agreement, spec, self.choice)
-            about = (self.agreements, sums.problem, spec, key, weights, sums, self.progress)
-            walked = by_newton(*about)
+            about = (self.agreements, sums.problem, spec, key, weights, sums)
+            walked = by_newton(*about, SHARING, self.progress)
             self.path = path = RegularisationPath.of(spec, self.choice, agreement, walked)
             self.validation = scores = self.judged(path, sums, walked)
             self.final = by_newtons(path.spec_at(scores.chosen(self.choice.rule)), agreement)
@@ -163,7 +165,7 @@ class PathOfSums(MaskedTraining):
 
 def by_newtons(spec: Spec, agreement: Agreement) -> Spec:
     """A problem that is solved by the method of the path, whatever else would be taken."""
-    newton = method_for(spec, agreement).name == "newton"
+    newton = method_for(spec, agreement, FAR).name == "newton"
     return spec if newton else spec.replace(algorithm="newton")
 
 

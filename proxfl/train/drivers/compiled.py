@@ -39,6 +39,7 @@ NOT_FINITE = (
     "standardise the features."
 )
 MOST = 256  # rounds in one call of the program
+BESIDE_ROUNDS = 3  # exchanges of one model: smoothness, the loss at the start, the certificate
 
 
 class Standing(NamedTuple):
