@@ -13,5 +13,9 @@ class InputError(ValueError):
     """Something is wrong with what the user gave; the message says what, and what to do."""
 
 
+class DamageError(InputError):
+    """A file is not as it was written; the message names it."""
+
+
 class DiskError(OSError):
     """The disk takes no more; the message names the file and says what to do."""

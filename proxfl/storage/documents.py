@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from proxfl.errors import InputError
+from proxfl.errors import DamageError, InputError
 from proxfl.storage.files import write_bytes
 from proxfl.storage.typed import misfit
 
@@ -49,7 +49,7 @@ def unsealed(data: bytes, path: Path | str) -> dict[str, Any]:
     """The content of a document, if it fits its digest."""
     held = parsed(path, data)
     if not isinstance(held, dict) or held.pop(DIGEST, None) != digest_of(held):
-        raise InputError(f"{path}: {ALTERED}.")
+        raise DamageError(f"{path}: {ALTERED}.")
     return held
 
 

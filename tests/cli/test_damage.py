@@ -12,6 +12,7 @@ import shutil
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -21,16 +22,26 @@ import pandas as pd
 import pytest
 
 from proxfl.cli.commands.federate import join, serve
+from proxfl.deploy.masking.conductor import Exchange
+from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.messages import SIGNATURE
+from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.reply import Reply
+from proxfl.deploy.masking.states import States
 from proxfl.deploy.ops import home as homes
 from proxfl.deploy.ops.stopping import Stopped
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import make_study, read_table
 from proxfl.deploy.protocol.wire import BadMessage, Header
-from proxfl.deploy.site.office import Office
+from proxfl.deploy.server.path import KeptSums
+from proxfl.deploy.site.noise import secret
+from proxfl.deploy.site.office import SECRET, Office
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.store import Store
+from proxfl.deploy.site.told import Told
 from proxfl.deploy.transport.flower import launch
+from proxfl.train.federation import Call
 from proxfl.train.spec import Spec
 from tests import mutations
 from tests.cli.world import Outcome, proxfl
@@ -151,6 +162,45 @@ def of_site(home: Path, files: list[Path]) -> dict[str, Target]:
     }
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory) -> dict[str, Target]:
+    """What is kept for masked runs and paths, and the secrets and hashes of a site."""
+    folder = tmp_path_factory.mktemp("kept") / "sound"
+    (file,) = write_sites(folder.with_name("data"))[:1]
+    first = {"v": np.zeros(3), "n": np.asarray(0)}
+    States(folder).remember(Call(1, 0, 0, 0), {"v": np.arange(3.0), "n": np.asarray(1)})
+    question = Question("gradient", {"x": np.arange(2.0)}, 4)
+    KeptSums(folder / "path", "tables").keep(
+        *KeptSums(folder / "path", "tables").place(question), np.arange(4.0)
+    )
+    words = np.arange(6, dtype=np.uint64).reshape(3, 2)
+    Kept(folder / "steps").add(Exchange(words, [Reply(0, b"masked", bytes(SIGNATURE))]))
+    secret(folder / SECRET)
+    table = read_table(Spec(target="y", loss="logistic"), file)
+    Told(folder).once("here", table, 1)
+    (rows,) = (folder / "rows").iterdir()
+
+    def sum_at(folder: Path) -> object:
+        kept = KeptSums(folder / "path", "tables")
+        return kept.sum_at(*kept.place(question))
+
+    readers = {
+        "state under masks": ("state-1.sealed", lambda at: States(at).recall(1, first)),
+        "sum of a path": ("path/00000001.sealed", sum_at),
+        "step under masks": ("steps/00000001.sealed", lambda at: Kept(at / "steps")[:]),
+        "secret": (SECRET, lambda at: secret(at / SECRET)),
+        "rows told of": (f"rows/{rows.name}", lambda at: Told(at).before()),
+    }
+    return {
+        name: Target(folder, (file,), partial(reading, read), may_lack=name != "state under masks")
+        for name, (file, read) in readers.items()
+    }
+
+
+def reading(read: Callable[[Path], object], folder: Path) -> Outcome:
+    return attempt(lambda: read(folder))
+
+
 def of_run(home: Path) -> dict[str, Target]:
     """A server's program that goes on from its checkpoint."""
     field = Field(home / "running", rounds=2, tol=1e-9)
@@ -246,6 +296,10 @@ def test_damaged_files_are_refused_by_name(targets, tmp_path):
     run_cases(targets, tmp_path, range(300))
 
 
+def test_damaged_files_of_masked_runs_and_paths_are_too(kept, tmp_path):
+    run_cases(kept, tmp_path, range(300))
+
+
 @pytest.mark.parametrize("seed", [3258, 6805], ids=["losses overflow", "no server runs"])
 def test_what_ten_thousand_damaged_files_have_found(seed, targets, tmp_path):
     run_cases(targets, tmp_path, range(seed, seed + 1))
@@ -255,3 +309,8 @@ def test_what_ten_thousand_damaged_files_have_found(seed, targets, tmp_path):
 def test_ten_thousand_damaged_files_are_refused_by_name(targets, tmp_path):
     run = lambda seeds: run_cases(targets, tmp_path, seeds)
     soak("damage", range(1_000, 11_000), 250, run)
+
+
+@pytest.mark.soak
+def test_so_are_as_many_of_masked_runs_and_paths(kept, tmp_path):
+    soak("damage_kept", range(10_000), 1_000, lambda seeds: run_cases(kept, tmp_path, seeds))

@@ -6,11 +6,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from proxfl.errors import DiskError, InputError
+from proxfl.errors import DamageError, DiskError, InputError
 from proxfl.storage import documents
 from proxfl.storage.files import append, whole, whole_folder, write_bytes
+from proxfl.storage.sealed import read_arrays, sealed, write_arrays
 from tests.storage.faulty import FULL, disk
 from tests.test_imports import modules
 
@@ -135,6 +137,24 @@ def test_a_document_is_what_was_written_or_refused(tmp_path):
         documents.read_json(path, dict[str, Any])
     with pytest.raises(ValueError):
         documents.sealed({"x": float("nan")})
+
+
+def test_sealed_bytes_are_what_was_written_or_refused(tmp_path):
+    path = tmp_path / "a.sealed"
+    arrays = {"one": np.asarray(1.5), "none": np.zeros((0, 2)), "T": np.arange(6).reshape(2, 3).T}
+    write_arrays(path, arrays)
+    for name, found in read_arrays(path).items():
+        np.testing.assert_array_equal(found, arrays[name], strict=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    data = path.read_bytes()
+    spoilt = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(len(data))]
+    for damaged in (*spoilt, b"", data[:-1], data[: -len(data) // 2], data + b"x"):
+        path.write_bytes(damaged)
+        with pytest.raises(DamageError, match="a.sealed: it does not fit its digest"):
+            read_arrays(path)
+    path.write_bytes(sealed(b"no arrays"))
+    with pytest.raises(DamageError, match="a.sealed: it holds no arrays"):
+        read_arrays(path)
 
 
 def test_a_folder_whose_entry_did_not_reach_the_disk_is_made_again(tmp_path):

@@ -6,17 +6,15 @@ from typing import Any
 
 import jax
 import numpy as np
-import safetensors.numpy
 
 from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.states import States
 from proxfl.deploy.masking.training import DOWN, SETTINGS, MaskedTraining
 from proxfl.deploy.protocol.experiment import first_state
 from proxfl.deploy.protocol.trees import rebuild, unpack
 from proxfl.engine.visit import round_key, visit
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
-from proxfl.storage.checkpoint import named_arrays
-from proxfl.storage.files import remove, write_bytes
 from proxfl.tables import Table
 from proxfl.tables.sites import arranged
 from proxfl.train.agreement import problem_of, row_counts, shards_for
@@ -41,7 +39,8 @@ class MaskedSite:
         guarded: Callable[[Problem], Problem] = lambda problem: problem,
         enough: Callable[[Problem, Shard, Any], bool] = lambda problem, shard, x: True,
     ):
-        self.run, self.table, self.folder = run, arranged(table, run.features), folder
+        self.run, self.table = run, arranged(table, run.features)
+        self.states = States(folder)
         self.guarded, self.enough = guarded, enough
         self.counts = row_counts(table, run.spec)
         self.mass = float(self.counts.sum()) if run.spec.weights == "samples" else 1.0
@@ -91,29 +90,12 @@ class MaskedSite:
         call = Call(*question.numbers["call"].tolist())
         algorithm = rebuilt(question, federation.visiting.algorithm, SETTINGS)
         down = rebuilt(question, federation.visiting.down, DOWN)
-        state = self.recall(call.counted, first_state(algorithm, problem))
+        state = self.states.recall(call.counted, first_state(algorithm, problem))
         key = round_key(jax.random.key(self.run.spec.seed), call.round, call.exchange)
         about = (algorithm, self.guarded(problem), shard, state, down, key)
         reply = visit(*about, exchange=call.exchange)
-        self.remember(call, reply.state)
+        self.states.remember(call, reply.state)
         return in_sum((reply.up, dict(reply.info)), self.mass), True
-
-    def path(self, step: int) -> Path:
-        return self.folder / f"state-{step}.safetensors"
-
-    def recall(self, step: int, first: Any) -> Any:
-        """The client's state after a step, or before any."""
-        if not self.path(step).exists():
-            return first
-        return rebuild(safetensors.numpy.load(self.path(step).read_bytes()), first, "The state")
-
-    def remember(self, call: Call, state: Any) -> None:
-        """Put a state on the disk, and forget those that no step can start from any more."""
-        held = {name: np.asarray(leaf) for name, leaf in named_arrays(state).items()}
-        write_bytes(self.path(call.step), safetensors.numpy.save(held), private=True)
-        keep = {self.path(call.step), self.path(call.counted)}
-        for path in set(self.folder.glob("state-*.safetensors")) - keep:
-            remove(path)
 
 
 def rebuilt(question: Question, like: Any, group: str) -> Any:

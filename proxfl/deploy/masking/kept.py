@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from proxfl.deploy.masking.conductor import Exchange
 from proxfl.deploy.masking.messages import replies_in, replies_payload
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.errors import InputError
-from proxfl.storage.files import write_bytes
+from proxfl.storage.sealed import SUFFIX, read_arrays, write_arrays
 
 
 class Kept(Sequence[Exchange]):
@@ -40,16 +38,16 @@ class Kept(Sequence[Exchange]):
         return self.last if step == self.number else self.read(self.path(step))
 
     def path(self, step: int) -> Path:
-        return self.folder / f"{step:08d}.safetensors"
+        return self.folder / f"{step:08d}{SUFFIX}"
 
     def read(self, path: Path) -> Exchange:
+        held = read_arrays(path)
         try:
-            held = safetensors.numpy.load(path.read_bytes())
             words = held["words"]
             if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != 2:
                 raise BadMessage("Its sum is none.")
             return Exchange(words, replies_in(held))
-        except (safetensors.SafetensorError, KeyError, BadMessage):
+        except (KeyError, BadMessage):
             raise InputError(f"{path}: this is no step of a masked run; restore it.") from None
 
     def add(self, exchange: Exchange) -> None:
@@ -61,5 +59,4 @@ class Kept(Sequence[Exchange]):
 
     def write(self, step: int, exchange: Exchange) -> None:
         held = {"words": exchange.words} | replies_payload(exchange.replies)
-        data = {name: np.ascontiguousarray(value) for name, value in held.items()}
-        write_bytes(self.path(step), safetensors.numpy.save(data), private=True)
+        write_arrays(self.path(step), {name: np.asarray(value) for name, value in held.items()})

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from proxfl.deploy.masking.digests import digest
 from proxfl.deploy.masking.messages import Charter, as_bytes, question_payload
@@ -28,7 +26,7 @@ from proxfl.deploy.server.masked import MaskedRun, charter_of, with_parts
 from proxfl.deploy.server.status import TRAINING, Status, after_round, so_far
 from proxfl.errors import InputError
 from proxfl.report.path import Found
-from proxfl.storage.files import write_bytes
+from proxfl.storage.sealed import SUFFIX, read_arrays, write_arrays
 from proxfl.train.drivers.driver import Driver, Record
 from proxfl.train.local import Traffic, total
 from proxfl.train.train import Fit
@@ -44,15 +42,12 @@ class KeptSums:
         """Where the next sum lies, and what it is the sum of."""
         self.step += 1
         name = digest("kept", self.tables.encode(), question.content)
-        return self.folder / f"{self.step:08d}.safetensors", name
+        return self.folder / f"{self.step:08d}{SUFFIX}", name
 
     def sum_at(self, path: Path, name: bytes) -> np.ndarray | None:
         if not path.exists():
             return None
-        try:
-            held = safetensors.numpy.load(path.read_bytes())
-        except safetensors.SafetensorError:
-            raise InputError(f"{path}: this is no sum of a path; restore it.") from None
+        held = read_arrays(path)
         if held["of"].tobytes() != name:
             raise InputError(
                 f"{path}: the run it is of had other data at a site, other options or another "
@@ -61,9 +56,7 @@ class KeptSums:
         return held["sum"]
 
     def keep(self, path: Path, name: bytes, total: np.ndarray) -> None:
-        write_bytes(
-            path, safetensors.numpy.save({"sum": total, "of": as_bytes(name)}), private=True
-        )
+        write_arrays(path, {"sum": total, "of": as_bytes(name)})
 
 
 @dataclass

@@ -24,6 +24,7 @@ from proxfl.core import Algorithm
 from proxfl.deploy.ops.permissions import private_folder, write_new
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.storage.checkpoint import named_arrays
+from proxfl.storage.sealed import read_sealed, sealed
 
 FILE = "noise.secret"
 BYTES = 32
@@ -45,11 +46,8 @@ def secret(path: Path) -> bytes:
     """Random bytes of the site's own, made when first asked for."""
     if not path.exists():
         private_folder(path.parent)
-        write_new(path, secrets.token_bytes(BYTES))
-    found = path.read_bytes()
-    if len(found) != BYTES:
-        raise RuntimeError(f"{path} does not hold {BYTES} bytes; remove it and start a new run.")
-    return found
+        write_new(path, sealed(secrets.token_bytes(BYTES)))
+    return read_sealed(path)
 
 
 def content_of(used: Any) -> bytes:

@@ -5,13 +5,14 @@ columns of a study do not matter; a row in which a value was changed is another.
 the site's folder. Sums and differences of three or more tables are not looked at: SECURITY.md.
 """
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 
 from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.errors import DamageError
+from proxfl.storage.documents import ALTERED, digest, read_bytes
 from proxfl.storage.files import write_bytes
 from proxfl.tables import Table
 from proxfl.tables.rows import row_hashes
@@ -27,7 +28,13 @@ class Told:
 
     def before(self) -> list[np.ndarray]:
         found = sorted(self.folder.glob("[!.]*")) if self.folder.exists() else []
-        return [np.frombuffer(path.read_bytes(), np.uint64) for path in found]
+        return [np.frombuffer(self.read(path), np.uint64) for path in found]
+
+    def read(self, path: Path) -> bytes:
+        data = read_bytes(path)
+        if digest(data) != path.name:
+            raise DamageError(f"{path}: {ALTERED}.")
+        return data
 
     def once(self, site: str, table: Table, fewest: int) -> None:
         """Refuse to tell of rows that differ in a few from those of an earlier answer."""
@@ -40,7 +47,7 @@ class Told:
                     "or ask about as many rows more or fewer."
                 )
         data = mine.tobytes()
-        path = private_folder(self.folder) / hashlib.sha256(data).hexdigest()
+        path = private_folder(self.folder) / digest(data)
         if not path.exists():
             write_bytes(path, data, private=True)
 
