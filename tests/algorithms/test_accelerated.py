@@ -11,7 +11,7 @@ from proxfl.algorithms.wrappers.accelerated_partial import AcceleratedPartial
 from proxfl.data import Design, logistic
 from proxfl.engine import measure
 from proxfl.engine.messages import message_bytes, messages, one_of
-from proxfl.engine.smoothness import smoothness
+from proxfl.engine.smoothness import mean_curvature_bound, smoothness
 from proxfl.losses import Logistic
 from proxfl.prox import L1
 from tests import cases
@@ -141,3 +141,28 @@ def test_once_at_the_optimum_it_stays_there(how, tau, seed):
     seen = result.history["optimality"]
     arrived = np.argmax(seen < 1e-12)
     assert arrived and seen[arrived:].max() < 1e-9
+
+
+def proximal_gradient(units):
+    """Algorithm 1 at tau = 1 on the least squares of the cases, with a step of so many 1/L."""
+    problem, sites = cases.least_squares(), cases.sites(labels=False)
+    made, shards = problem.normalised(), px.shards_of(sites)
+    L = float(mean_curvature_bound(made, shards, made.x0, jax.random.key(0)))
+    return px.Decoupled(units / L, 1.0, 1), problem, sites
+
+
+def test_anderson_converges_with_steps_with_which_plain_rounds_diverge_and_stays():
+    """Plain steps of a pause go astray: what they lose must not count against mixing."""
+    plain, *case = proximal_gradient(2.2)
+    seen = lambda a: px.simulate(a, *case, rounds=600, every=1).history["optimality"]
+    fast = seen(Accelerated(plain))
+    arrived = np.argmax(fast < 1e-9)
+    assert arrived and fast[arrived:].max() < 1e-8 and seen(plain)[-1] > 1
+
+
+def test_nesterov_loses_nothing_where_plain_steps_overstep():
+    plain, *case = proximal_gradient(1.9)
+    needed = lambda a: px.simulate(
+        a, *case, rounds=1000, every=1, until={"optimality": 1e-9}
+    ).history["round"][-1]
+    assert needed(Accelerated(plain, how="nesterov")) <= needed(plain)

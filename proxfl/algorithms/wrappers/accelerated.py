@@ -5,17 +5,20 @@ proximal gradient step. The next round need not start from T(x): any combination
 past results with weights that sum to one has the same fixed points. The server chooses the weights,
 
     anderson   those which make |sum_j a_j (T(x_j) - x_j)| least (Mai and Johansson 2020),
-    nesterov   T(x) + b (T(x) - T(x_prev)) with growing b, restarted when it points uphill,
+    nesterov   T(x) + b (T(x) - T(x_prev)) with growing b, restarted when it points uphill or when
+               residuals turn round: T oversteps then, and b above 0 would make that grow,
 
 and broadcasts T(x) as before, beside the weights. Clients hold the last few broadcasts and form the
 start themselves, so still one vector goes down. The correction is learnt from T(x), unmixed.
 
-Safeguard: a mixed step is undone when its residual |T(x) - x| is more than twice the best so far.
-The next step is then the plain one from before it, and the pause before mixing again doubles, to
-halve only after a run of successes. So where mixing does not help, about log2(rounds) rounds start
-from a mixed point in vain; with tau > 1 each also leaves corrections learnt there, which take some
-more rounds to mend. Once the residual is rounding, nothing is mixed: its directions mean nothing,
-and of residuals that are zero no weights can be made.
+Safeguard: a mixed step is undone when its residual |T(x) - x| is more than twice the best since the
+last that was. The next step is then the plain one from before it, and the pause before mixing again
+doubles, to halve only after a run of successes. So where mixing does not help, about log2(rounds)
+rounds start from a mixed point in vain; with tau > 1 each also leaves corrections learnt there,
+which take some more rounds to mend. The best of all rounds would be no measure: Anderson's weights
+also make steps converge with which T diverges, and what plain steps then lose in a pause, or at the
+optimum by rounding, no mixed step could regain at once. Once the residual is rounding, nothing is
+mixed: its directions mean nothing, and of residuals that are zero no weights can be made.
 """
 
 from typing import NamedTuple
@@ -46,7 +49,7 @@ class Guard(NamedTuple):
     """The state of the safeguard; all fields but `mixed` are numbers of the point's type."""
 
     mixed: Bool[Array, ""]  # whether this round started from a mixed point
-    best: Scalar  # the smallest residual so far
+    best: Scalar  # the smallest residual since the last failure
     pause: Scalar  # plain steps still to take before mixing again
     penalty: Scalar  # the pause after the next failure
     wins: Scalar  # mixed steps kept since the penalty last changed
@@ -126,7 +129,7 @@ class Accelerated(Wrapper):
         guard, newest = server.guard, age(0, self.memory, server.x)
         paused = Guard(
             mixed=jnp.zeros_like(guard.mixed),
-            best=guard.best,
+            best=largest(guard.best),
             pause=guard.penalty,
             penalty=2 * guard.penalty,
             wins=0 * guard.wins,
@@ -143,9 +146,13 @@ def age(j: int, memory: int, like: Point) -> Float[Array, " memory"]:
 def fresh(x: Point, memory: int) -> tuple[Past, Guard]:
     """Nothing to mix yet, and nothing to compare with."""
     empty, zero = ring(x, memory), jnp.zeros((), dtype(x))
-    largest = zero + jnp.finfo(zero.dtype).max
     past = Past(push(empty, x), empty, jnp.zeros(memory, bool))
-    return past, Guard(jnp.array(False), largest, zero, zero + 1, zero, zero)
+    return past, Guard(jnp.array(False), largest(zero), zero, zero + 1, zero, zero)
+
+
+def largest(like: Scalar) -> Scalar:
+    """A number that no residual is above."""
+    return jnp.full_like(like, jnp.finfo(like.dtype).max)
 
 
 def extrapolate(
@@ -153,7 +160,8 @@ def extrapolate(
 ) -> tuple[Float[Array, " memory"], Past, Guard]:
     """The weights of the next start, once the round from x gave `result`."""
     residual, memory = result - x, past.usable.shape[0]
-    keep, guard = judge(guard, norm(residual), memory)
+    noise = ROUNDING * jnp.finfo(dtype(x)).eps * norm(result)
+    keep, guard = judge(guard, jnp.maximum(norm(residual), noise), memory)
     past = Past(
         push(past.results, result),
         push(past.residuals, residual),
@@ -164,21 +172,23 @@ def extrapolate(
         wanted, streak = anderson(past), guard.streak
     else:
         wanted, streak = nesterov(past, guard.streak)
-    noise = ROUNDING * jnp.finfo(dtype(x)).eps * norm(result)
     mixed = keep & (guard.pause == 0) & (streak > 1) & (norm(residual) > noise)
     guard = guard._replace(mixed=mixed, streak=streak)
     return jnp.where(mixed, wanted, plain), past, guard
 
 
 def judge(guard: Guard, residual: Scalar, memory: int) -> tuple[Bool[Array, ""], Guard]:
-    """Whether to keep the step just made, and the safeguard after it."""
+    """Whether to keep the step just made, and the safeguard after it.
+
+    A residual that is rounding counts as the most that rounding can be.
+    """
     keep = ~guard.mixed | (residual <= TOLERATED * guard.best)
     wins = jnp.where(keep, guard.wins + jnp.where(guard.mixed, 1.0, 0.0), 0)
     enough = wins >= memory
     relaxed = jnp.where(enough, jnp.maximum(guard.penalty / 2, 1), guard.penalty)
     return keep, Guard(
         mixed=guard.mixed,
-        best=jnp.minimum(guard.best, residual),
+        best=jnp.where(keep, jnp.minimum(guard.best, residual), largest(guard.best)),
         pause=jnp.where(keep, jnp.maximum(guard.pause - 1, 0), guard.penalty),
         penalty=jnp.where(keep, relaxed, 2 * guard.penalty),
         wins=jnp.where(enough, 0, wins),
@@ -203,7 +213,8 @@ def anderson(past: Past) -> Float[Array, " memory"]:
 def nesterov(past: Past, streak: Scalar) -> tuple[Float[Array, " memory"], Scalar]:
     """T + b (T - T_prev) with b = k / (k + 3) in the k-th step, and the steps so far."""
     newest, previous = (age(j, past.usable.shape[0], past.residuals) for j in (0, 1))
-    uphill = dot(mix(past.residuals, newest), mix(past.results, newest - previous)) < 0
-    streak = jnp.where(uphill, 1, streak)
+    now, before = mix(past.residuals, newest), mix(past.residuals, previous)
+    uphill = dot(now, mix(past.results, newest - previous)) < 0
+    streak = jnp.where(uphill | (dot(now, before) < 0), 1, streak)
     k = jnp.maximum(streak - 1, 0)
     return newest + k / (k + 3) * (newest - previous), streak
