@@ -23,6 +23,7 @@ class FederatedPoissonRegression(RegressorMixin, WithIntercept):
     groups: Any = None
     group_weight: Any = 0.0
     nonneg: Any = False
+    inference: Any = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

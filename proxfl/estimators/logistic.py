@@ -62,6 +62,7 @@ class FederatedLogisticRegression(Logistic):
     groups: Any = None
     group_weight: Any = 0.0
     nonneg: Any = False
+    inference: Any = False
 
 
 @dataclass(eq=False, repr=False)

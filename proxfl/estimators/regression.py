@@ -6,13 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from proxfl.estimators.shared import (
-    Chosen,
-    WithIntercept,
-    group_of_each,
-    names_of,
-    padded_features,
-)
+from proxfl.estimators.shared import Chosen, WithIntercept, group_of_each, names_of
 
 
 class Regression(RegressorMixin, WithIntercept):
@@ -50,6 +44,7 @@ class FederatedLinearRegression(Linear):
     groups: Any = None
     group_weight: Any = 0.0
     nonneg: Any = False
+    inference: Any = False
 
 
 @dataclass(eq=False, repr=False)
@@ -82,6 +77,7 @@ class FederatedHuberRegression(Linear):
     groups: Any = None
     group_weight: Any = 0.0
     nonneg: Any = False
+    inference: Any = False
 
     def _loss(self) -> str:
         return "huber"
@@ -94,8 +90,8 @@ class Grouped(Linear):
 
     def _group(self) -> dict[str, str]:
         if self.groups is not None:
-            return group_of_each(self.groups, self.n_features_in_)
-        return {name: name for name in names_of(padded_features(self.n_features_in_))}
+            return group_of_each(self.groups, self.n_features_in_, self._width())
+        return {name: name for name in names_of(self._width())}
 
 
 @dataclass(eq=False, repr=False)

@@ -28,11 +28,12 @@ from proxfl.train.choice import Choice
 from proxfl.train.drivers.driver import Record
 from proxfl.train.drivers.fixed import applies
 from proxfl.train.folds import deal, path_with_folds
+from proxfl.train.inference import INTERCEPT, Inference, refuse_inference
 from proxfl.train.model import Model
 from proxfl.train.path import ready
 from proxfl.train.spec import Spec
 from proxfl.train.train import ConvergenceWarning as FitConvergenceWarning
-from proxfl.train.walk import solve
+from proxfl.train.walk import inference_at, solve
 
 
 class ConvergenceWarning(FitConvergenceWarning, SklearnConvergenceWarning):
@@ -80,11 +81,21 @@ class Federated(BaseEstimator, abc.ABC):
     def _group(self) -> dict[str, str] | None:
         """The group of each feature, if there are any."""
         groups = self.get_params().get("groups")
-        return None if groups is None else group_of_each(groups, self.n_features_in_)
+        return None if groups is None else group_of_each(groups, self.n_features_in_, self._width())
 
-    def _settled(self, options: dict[str, Any], tables: Sequence[Table]) -> Spec:
-        """The spec to fit, with every weight known."""
-        return Spec(**options)
+    def _width(self) -> int:
+        """Features, with those of zeros added by which small models of many sizes share programs.
+
+        No model that has one has standard errors.
+        """
+        count = self.n_features_in_
+        if self.get_params().get("inference") or count > 256:
+            return count
+        return max(32, 1 << (count - 1).bit_length())
+
+    def _settled(self, options: dict[str, Any], tables: Sequence[Table]) -> tuple[Spec, int]:
+        """The spec to fit, with every weight known, and the exchanges it took to know them."""
+        return Spec(**options), 0
 
     def fit(self, X: Any, y: Any, client_ids: Any = None, sample_weight: Any = None) -> "Federated":
         """Fit to rows of which each belongs to a client; without `client_ids`, all to one.
@@ -107,27 +118,38 @@ class Federated(BaseEstimator, abc.ABC):
             options["group"] = group
         if weights is not None:
             options["row_weights"] = WEIGHT
-        tables = sites(X, y, client_ids, weights, tuple(self._target().values()))
-        spec = self._settled(options | self._target() | {"loss": self._loss()}, tables)
+        tables = sites(X, y, client_ids, weights, tuple(self._target().values()), self._width())
+        spec, before = self._settled(options | self._target() | {"loss": self._loss()}, tables)
         if applies(spec):
             raise ValueError(
                 f"algorithm must be 'auto', 'newton' or 'decoupled', got {spec.algorithm!r}."
             )
+        return self._learnt(spec, tables, before)
+
+    def _learnt(self, spec: Spec, tables: Sequence[Table], exchanges: int) -> "Federated":
+        """Set all that is learnt, after so many exchanges."""
         with precision(np.float64):
-            ready_sites = ready(spec, tables)
-            solved = solve(ready_sites, spec)
-        model = Model.of(spec.loss, ready_sites.agreement, solved.x)
+            sites, found = ready(spec, tables), None
+            if spec.inference:
+                refuse_inference(spec, sites.agreement)
+            solved, more = solve(sites, spec)
+            if spec.inference and solved.converged:
+                found = inference_at(sites, spec, solved.x)
+        if spec.inference:
+            self.inference_ = found and self._lines(found)
+        model = Model.of(spec.loss, sites.agreement, solved.x)
         self._keep(model.coef[: self.n_features_in_], model.intercept)
         columns = {name: [getattr(r, name) for r in solved.records] for name in Record._fields}
         self.history_ = {name: np.array(column) for name, column in columns.items()}
         self.n_iter_, self.converged_ = len(solved.records), solved.converged
+        self.n_exchanges_ = exchanges + more + (found is not None)
         self.objective_, self.optimality_ = solved.objective, solved.optimality
         if not solved.converged:
             sentence = solved.obstacle or (
                 f"Not converged after {self.n_iter_} rounds: optimality {self.optimality_:.2e} is "
                 f"above tol={spec.tol:.2e}; raise max_iter or tol."
             )
-            warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+            warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
         return self
 
     def fit_sites(self, sites: Sequence[tuple[Any, ...]]) -> "Federated":
@@ -146,6 +168,11 @@ class Federated(BaseEstimator, abc.ABC):
         tags: Any = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _lines(self, found: Inference) -> dict[str, dict[str, float | None]]:
+        """One line for each feature, by its name in the data, if it has one."""
+        names = getattr(self, "feature_names_in_", found.names[: self.n_features_in_])
+        return dict(zip((*names, INTERCEPT), found.by_name().values(), strict=False))
 
     def _checked(self, X: Any, y: Any, **demands: Any) -> tuple[Any, np.ndarray]:
         demands |= {"dtype": np.float64, "ensure_min_samples": self._fewest_rows}
@@ -179,7 +206,7 @@ class Chosen(WithIntercept):
     _fewest_rows: ClassVar[int] = 2
     _key: ClassVar[str]  # the weight that is chosen, by its name in Spec
 
-    def _settled(self, options: dict[str, Any], tables: Sequence[Table]) -> Spec:
+    def _settled(self, options: dict[str, Any], tables: Sequence[Table]) -> tuple[Spec, int]:
         told: Any = self
         spec = Spec(**options | {self._key: 1.0})  # any weight: the path sets it
         seed = int(check_random_state(told.random_state).randint(2**31 - 1))
@@ -192,25 +219,20 @@ class Chosen(WithIntercept):
         self.cv_losses_, self.cv_mean_, self.cv_error_ = found.losses, found.mean, found.error
         self.cv_accuracy_ = found.mean_scores.get("accuracy")
         self.stability_ = found.stability[:, : self.n_features_in_]
-        return walked.spec_at(chosen)
+        return walked.spec_at(chosen), walked.traffic.exchanges + found.traffic.exchanges
 
 
-def group_of_each(groups: Any, features: int) -> dict[str, str]:
+def group_of_each(groups: Any, features: int, width: int) -> dict[str, str]:
     """One label per feature as a table of groups; what stands for no feature is in no group."""
     labels = column_or_1d(np.asarray(groups))
     if len(labels) != features:
         raise ValueError(f"groups must hold {features} labels, one per feature, got {len(labels)}.")
-    none = {name: "" for name in names_of(padded_features(features))}
+    none = {name: "" for name in names_of(width)}
     return none | dict(zip(names_of(features), map(str, labels), strict=True))
 
 
 def names_of(features: int) -> list[str]:
     return [f"x{j}" for j in range(features)]
-
-
-def padded_features(features: int) -> int:
-    """Features with those of zeros added by which small models of many sizes share programs."""
-    return max(32, 1 << (features - 1).bit_length()) if features <= 256 else features
 
 
 def sites(
@@ -219,19 +241,20 @@ def sites(
     client_ids: Any,
     weights: np.ndarray | None,
     target: tuple[str, ...],
+    width: int,
 ) -> list[Table]:
-    """One table per client, in the order of their identifiers, with features of zeros added.
+    """One table per client, in the order of their identifiers, of so many features.
 
-    A feature that is zero everywhere keeps a coefficient of exactly zero under every penalty.
+    Those added are of zeros: a feature that is zero everywhere keeps a coefficient of exactly zero
+    under every penalty.
     """
     ids = np.zeros(len(y), int) if client_ids is None else column_or_1d(client_ids)
     check_consistent_length(X, ids)
-    more = padded_features(X.shape[1]) - X.shape[1]
-    wide, features = (X.shape[0], X.shape[1] + more), tuple(names_of(X.shape[1] + more))
+    features = tuple(names_of(width))
     if issparse(X):
-        A = csr_matrix((X.data, X.indices, X.indptr), wide)
+        A = csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], width))
     else:
-        A = np.pad(X, [(0, 0), (0, more)])
+        A = np.pad(X, [(0, 0), (0, width - X.shape[1])])
     beside = {} if weights is None else {WEIGHT: weights}
     whole = Table("", "", target, features, A, y, "", beside=beside)
     named = lambda site: replace(whole.only(ids == site), name=str(site), source=str(site))

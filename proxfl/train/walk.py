@@ -22,9 +22,11 @@ from proxfl.train.agreement import Agreement
 from proxfl.train.drivers import compiled, together
 from proxfl.train.drivers.driver import Solution
 from proxfl.train.drivers.driver import solve as drive
+from proxfl.train.drivers.newton import Newton
 from proxfl.train.drivers.together import Exchange, InProcess, Solved, Wanted
 from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.federation import NEAR
+from proxfl.train.inference import Inference, infer
 from proxfl.train.local import LocalFederation, Traffic, total
 from proxfl.train.method import Method, method_for, on_sets, refuse_newton
 from proxfl.train.regulariser import penalty, refuse_path_without_start
@@ -108,6 +110,16 @@ def solve(
     wanted = Wanted(problem.g, 0, together.unasked(smooth, exchange))
     (found,) = together.solve(smooth, [wanted], settings, exchange)
     return found, 1 + exchange.traffic.exchanges
+
+
+def inference_at(sites: ReadySites, spec: Spec, x: Point) -> Inference:
+    """Standard errors of the model at x, which one more exchange tells."""
+    federation, weights = (
+        LocalFederation(sites.problem, sites.shards),
+        np.asarray(sites.shards.weight),
+    )
+    driver = Newton(federation, sites.problem, weights, settings_of(spec))
+    return infer(driver, spec, sites.agreement, x)
 
 
 def penalty_at(agreement: Agreement, spec: Spec, key: str, weight: float) -> Regulariser:

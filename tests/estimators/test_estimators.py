@@ -1,9 +1,10 @@
 """The estimators keep scikit-learn's promises, and ours."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
-from sklearn import datasets, exceptions
+from sklearn import clone, datasets, exceptions
 from sklearn.linear_model import Lasso
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -20,6 +21,9 @@ from proxfl.estimators import (
     FederatedLowRankRegressionCV,
     FederatedPoissonRegression,
 )
+from proxfl.tables import Table
+from proxfl.train.spec import Spec
+from proxfl.train.train import train
 
 SHORT = {"points": 2, "folds": 2, "rule": "min", "tol": 1e-3}
 
@@ -146,6 +150,8 @@ def test_the_weight_chosen_gives_the_model_kept(by):
         (FederatedLinearRegressionCV(by="sites"), (X, Y), "need two sites or more"),
         (FederatedLinearRegressionCV(rule="best"), (X, Y), "'rule' must be one of 1se, min"),
         (FederatedLogisticRegression(), (X, 0 * Y), "y has one class, .*; two or more are needed"),
+        (FederatedLinearRegression(l2=0.1, inference=True), (X, Y), "not known with l2"),
+        (FederatedLinearRegression(inference=True), (X, Y, IDS, 1.0 + IDS), "count alike"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_in_a_sentence(estimator, arguments, words):
@@ -185,6 +191,33 @@ def test_intercepts_of_classes_have_mean_zero():
     y = np.digitize(Y, [100, 200])
     found = FederatedLogisticRegression(standardise=True).fit(X + 1, y, IDS)
     assert found.intercept_.mean() == pytest.approx(0, abs=1e-14 * np.abs(found.intercept_).max())
+
+
+SOME = pd.DataFrame(X[:, :3], columns=["age", "sex", "bmi"])
+WITH_ERRORS = {
+    "logistic": (FederatedLogisticRegression(0.01), 1.0 * (Y > 140)),
+    "squared": (FederatedLinearRegression(0.0), Y),
+    "huber": (FederatedHuberRegression(0.0, delta=30.0), Y),
+    "poisson": (FederatedPoissonRegression(0.0), np.round(Y / 20)),
+}
+
+
+@pytest.mark.parametrize("loss", WITH_ERRORS)
+def test_standard_errors_are_those_of_the_command_line(loss):
+    estimator, y = WITH_ERRORS[loss]
+    found = clone(estimator).set_params(inference=True, tol=1e-10).fit(SOME, y, IDS)
+    assert not hasattr(clone(estimator).fit(SOME, y, IDS), "inference_")
+    delta = {"huber_delta": 30.0} if loss == "huber" else {}
+    spec = Spec(target="y", loss=loss, l1=estimator.l1, inference=True, tol=1e-10, **delta)
+    names, A = tuple(SOME.columns), SOME.to_numpy()
+    tables = [Table(str(k), "", "y", names, A[IDS == k], y[IDS == k], "") for k in range(3)]
+    fit = train(spec, tables)
+    known = fit.inference.by_name()
+    assert list(found.inference_) == list(known) == [*names, "intercept"]
+    tables = (pd.DataFrame(told, dtype=float) for told in (found.inference_, known))
+    pd.testing.assert_frame_equal(*tables, rtol=1e-7)
+    asked = ("agreement", "newton", "information")
+    assert found.n_exchanges_ == sum(fit.ledger[kind].exchanges for kind in asked)
 
 
 def zip_sites(times):
