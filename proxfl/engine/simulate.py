@@ -17,6 +17,7 @@ from jaxtyping import Array
 from proxfl.console.progress import Report
 from proxfl.console.progress import progress as show_progress
 from proxfl.core import Algorithm
+from proxfl.engine import masked as by_sums
 from proxfl.engine.checks import check
 from proxfl.engine.devices import agreed
 from proxfl.engine.measure import Nonzeros, ObjectiveValue, Observer, Snapshot, optimality
@@ -26,9 +27,11 @@ from proxfl.engine.round import Run, finite, no_metrics, simulated_round, start
 from proxfl.engine.smoothness import advice
 from proxfl.points import as_point, dtype
 from proxfl.precision import precision
-from proxfl.problem import Problem, Shard, shards_of
+from proxfl.problem import Problem, Shard, relative_weights, shards_of
 
 SLOTS = 64  # observations one call of the compiled program can hold
+# From a run to where it then stands, what was observed on the way, and how often.
+Step = Callable[..., tuple[Run, dict[str, Any], Any]]
 CALL_SECONDS = 0.5  # how long one such call should take, so that progress and Ctrl-C stay alive
 
 
@@ -46,6 +49,7 @@ def simulate(
     until: Mapping[str, float] | None = None,
     cohort: int | None = None,
     block: int | None = None,
+    masked: bool = False,
     progress: bool = True,
 ) -> Result:
     """Run `rounds` rounds, from the start or from where `run` stands.
@@ -54,13 +58,16 @@ def simulate(
     named metrics are at or below their bounds; `cohort` draws that many clients per round; `block`
     bounds memory by working on that many clients at a time. The precision is that of `x0`. All
     clients weigh the same, as in the paper, unless `weights` says otherwise: "samples" weighs them
-    by their rows, as `px.fit` and `proxfl train` do.
+    by their rows, as `px.fit` and `proxfl train` do. With `masked` the server has nothing but
+    sums in fixed point, as in a federation under masks, which comes to the same bits.
     """
     x0 = as_point(problem.x0)
     with precision(dtype(x0)):
         problem = problem.normalised()
         shards = sites if isinstance(sites, Shard) else shards_of(sites, weights, dtype(x0))
         check(algorithm, problem, shards, rounds=rounds, cohort=cohort)
+        if masked:
+            by_sums.refuse(algorithm, problem, shards, cohort)
         if observe is None:
             observe = {
                 "objective": ObjectiveValue(),
@@ -74,6 +81,9 @@ def simulate(
         else:
             run = Run(*jax.tree.map(jnp.copy, run))  # the compiled program consumes its argument
         step = partial(compiled, algorithm, problem, shards, cohort=cohort, block=block)
+        if masked:
+            mass = shards.weight.tolist() if isinstance(sites, Shard) else weights
+            step = step_by_sums(algorithm, problem, shards, mass, block)
         every = every or max(1, rounds // 100)
         with show_progress(type(algorithm).__name__, rounds, progress) as report:
             agree = partial(agreed, shards)
@@ -97,11 +107,27 @@ def simulate(
         return result
 
 
+def step_by_sums(
+    algorithm: Algorithm,
+    problem: Problem,
+    shards: Shard,
+    weights: str | Sequence[float],
+    block: int | None,
+) -> Step:
+    """What stands for the compiled program where clients are visited one by one."""
+    mass = relative_weights(weights, shards.size.tolist())
+    watch = partial(looked, algorithm, problem, shards, block=block)
+    return partial(by_sums.advance, algorithm, problem, by_sums.apart(shards), mass, watch)
+
+
 def look(algorithm, problem, shards, run, info, observe, block) -> dict[str, Array]:
     """Every observer's number, and the round it belongs to."""
     x = algorithm.output(problem.g, run.server)
     seen = Snapshot(problem, shards, x, algorithm, run.server, run.clients, info, block)
     return {name: observer(seen) for name, observer in observe.items()} | {"round": run.round}
+
+
+looked = jax.jit(look, static_argnames="block")
 
 
 @partial(jax.jit, static_argnames="block")
@@ -165,7 +191,7 @@ compiled = jax.jit(advance, static_argnames=("cohort", "block"), donate_argnames
 
 
 def drive(
-    step: Callable[..., tuple[Run, dict[str, Array], Array]],
+    step: Step,
     run: Run,
     observe: Mapping[str, Observer],
     until: Mapping[str, float],

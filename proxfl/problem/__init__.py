@@ -6,5 +6,6 @@
 from proxfl.problem.problem import Problem as Problem
 from proxfl.problem.shards import Shard as Shard
 from proxfl.problem.shards import client_weights as client_weights
+from proxfl.problem.shards import relative_weights as relative_weights
 from proxfl.problem.shards import shards_of as shards_of
 from proxfl.problem.shards import stack as stack

@@ -135,6 +135,12 @@ def first_bad_row(leaf: Any) -> int | None:
 
 def client_weights(weights: str | Sequence[float], sizes: Sequence[int | float]) -> np.ndarray:
     """Weights that sum to one."""
+    raw = relative_weights(weights, sizes)
+    return raw / raw.sum()
+
+
+def relative_weights(weights: str | Sequence[float], sizes: Sequence[int | float]) -> np.ndarray:
+    """How much clients count beside each other: their rows, one each, or as was given."""
     if isinstance(weights, str):
         if weights not in ("uniform", "samples"):
             raise ValueError(f"weights must be 'uniform' or 'samples', got {weights!r}.")
@@ -145,4 +151,4 @@ def client_weights(weights: str | Sequence[float], sizes: Sequence[int | float])
             raise ValueError(
                 f"weights must be {len(sizes)} positive numbers, one per client, got {weights!r}."
             )
-    return raw / raw.sum()
+    return raw

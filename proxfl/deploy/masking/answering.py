@@ -12,6 +12,7 @@ from proxfl.deploy.masking.states import States
 from proxfl.deploy.masking.training import DOWN, SETTINGS, MaskedTraining
 from proxfl.deploy.protocol.experiment import first_state
 from proxfl.deploy.protocol.trees import rebuild, unpack
+from proxfl.engine.masked import in_sum
 from proxfl.engine.visit import round_key, visit
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
@@ -117,10 +118,3 @@ def bounded(answer: dict[str, Any]) -> dict[str, Any]:
     if "shorter" not in answer:
         return answer
     return answer | {"shorter": np.minimum(answer["shorter"], TOO_LARGE)}
-
-
-def in_sum(answer: Any, mass: float) -> np.ndarray:
-    """A site's means as what they add to the sum of all; a truth counts as one."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(answer)]
-    weigh = lambda leaf: leaf * (1.0 if leaf.dtype == bool else mass)
-    return np.concatenate([np.ravel(weigh(leaf)).astype(float) for leaf in leaves])

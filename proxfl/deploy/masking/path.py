@@ -24,11 +24,11 @@ from proxfl.deploy.masking.training import (
     MaskedTraining,
     SumFederation,
     arrays,
-    means,
     refuse_chosen_start,
     size_of,
 )
 from proxfl.deploy.protocol.trees import pack
+from proxfl.engine.masked import means
 from proxfl.errors import InputError
 from proxfl.losses.targets import Label
 from proxfl.points import Point
@@ -123,7 +123,8 @@ class PathOfSums(MaskedTraining):
             self.validation = scores = self.judged(path, sums, walked)
             self.final = by_newtons(path.spec_at(scores.chosen(self.choice.rule)), agreement)
             problem = problem_of(self.final, agreement)
-            self.federation = SumFederation(ask, problem, sums.row, float(sums.mass[0]), sums.sites)
+            rows = (sums.row, float(sums.mass[0]), sums.sites)
+            self.federation = SumFederation(ask, problem, *rows, self.spec.seed)
             self.found = solved(self.final, self.federation, problem, agreement, self.drive)
             numbers, _ = pack({"x": self.found.solution.x})
         return Question("model", arrays(numbers), 0)

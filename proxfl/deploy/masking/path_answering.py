@@ -7,11 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from proxfl.deploy.masking.answering import TOO_LARGE, MaskedSite, bounded, in_sum, moments
+from proxfl.deploy.masking.answering import TOO_LARGE, MaskedSite, bounded, moments
 from proxfl.deploy.masking.path import PLACES, PathOfSums
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.training import SETUP
 from proxfl.deploy.protocol.trees import unpack
+from proxfl.engine.masked import in_sum
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.tables import Table

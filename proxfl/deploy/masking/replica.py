@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proxfl.deploy.masking import grid
 from proxfl.deploy.masking.digests import message
+from proxfl.engine import grid
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Question:
 
     def rounded(self) -> "Question":
         """The same on the grid, as it is sent."""
-        return replace(self, numbers={k: on_grid(v) for k, v in self.numbers.items()})
+        return replace(self, numbers={k: grid.sent(v) for k, v in self.numbers.items()})
 
     @property
     def content(self) -> bytes:
@@ -47,10 +47,6 @@ class Question:
         if self.numbers.keys() != own.numbers.keys():
             return False
         return all(same(self.numbers[name], own.numbers[name]) for name in own.numbers)
-
-
-def on_grid(value: np.ndarray) -> np.ndarray:
-    return grid.rounded(value) if value.dtype.kind == "f" else value
 
 
 def same(asked: np.ndarray, own: np.ndarray) -> bool:

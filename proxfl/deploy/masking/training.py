@@ -19,6 +19,7 @@ import numpy as np
 from proxfl.core import Algorithm, Received
 from proxfl.deploy.masking.replica import Ask, Question
 from proxfl.deploy.protocol.trees import pack
+from proxfl.engine.masked import means
 from proxfl.engine.messages import Exchange, messages
 from proxfl.engine.visit import round_key
 from proxfl.errors import InputError
@@ -104,7 +105,7 @@ class MaskedTraining:
             problem = problem_of(self.spec, self.agreement)
             refuse_chosen_start(problem)
             row = shard_form(self.spec, self.agreement)
-            self.federation = SumFederation(ask, problem, row, mass, sites)
+            self.federation = SumFederation(ask, problem, row, mass, sites, self.spec.seed)
             about = (self.spec, self.federation, problem, self.agreement)
             self.found = solved(*about, self.drive)
             numbers, _ = pack({"x": self.found.solution.x})
@@ -150,9 +151,11 @@ class Visiting(NamedTuple):
 class SumFederation(Federation):
     """All sites as one: the mean over rows is all that is known of them."""
 
-    def __init__(self, ask: Ask, problem: Problem, row: Shard, mass: float, members: int):
+    def __init__(
+        self, ask: Ask, problem: Problem, row: Shard, mass: float, members: int, seed: int
+    ):
         self.asking, self.problem, self.row = ask, problem, row
-        self.mass, self.members = mass, members
+        self.mass, self.members, self.seed = mass, members, seed
         self.visiting: Visiting | None = None
         self.shapes: tuple[Exchange, ...] | None = None
 
@@ -181,21 +184,8 @@ class SumFederation(Federation):
         told = (shape.up, shape.info)
         total = self.asking(Question("round", numbers, size_of(told)))
         up, info = means(total, told, self.mass, self.members)
-        key = round_key(jax.random.key(0), call.round, call.exchange)
+        key = round_key(jax.random.key(self.seed), call.round, call.exchange, self.members)
         return Answers(Received(up, jnp.ones(()), key), info, self.sites)
-
-
-def means(total: np.ndarray, shape: Any, mass: float, members: int) -> Any:
-    """The answer that one site with all rows would have given; true if all said so."""
-    leaves, tree = jax.tree.flatten(shape)
-    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
-    made = [
-        jnp.asarray(part.reshape(leaf.shape) == members)
-        if leaf.dtype == bool
-        else jnp.asarray(part.reshape(leaf.shape) / mass)
-        for part, leaf in zip(np.split(total, ends), leaves, strict=True)
-    ]
-    return jax.tree.unflatten(tree, made)
 
 
 def size_of(shape: Any) -> int:

@@ -26,7 +26,6 @@ from tests.deploy.field import LOOSE, NAMES, Field
 KINDS = {
     "newton": {"l1": 0.02, "inference": True},
     "adaptive": {"classes": 3, "loss": "softmax", "l2": 0.1, "algorithm": "decoupled"},
-    "two exchanges": {"algorithm": "mime", "rounds": 4, "eta": 0.05},
 }
 STRICT = LOOSE.replace(unmasked=False)
 

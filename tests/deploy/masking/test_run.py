@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from proxfl.deploy.masking import grid
 from proxfl.deploy.masking.record import FILE
 from proxfl.deploy.masking.replica import Question, Replica
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.transcript import model_name
-from proxfl.engine import fixed_point
+from proxfl.engine import fixed_point, grid
 from proxfl.errors import InputError
 from tests.deploy.masking import run as runs
 from tests.deploy.masking.run import (

@@ -24,6 +24,11 @@ def rounded(point: np.ndarray) -> np.ndarray:
     return np.asarray(step * np.round(point / step) + 0.0)  # -0 has other bytes than 0
 
 
+def sent(value: np.ndarray) -> np.ndarray:
+    """Numbers as they are sent: whole ones as they are."""
+    return rounded(value) if value.dtype.kind == "f" else value
+
+
 def agrees(asked: np.ndarray, own: np.ndarray) -> bool:
     """Whether a point is the nearest place to one's own or, if that is near a middle, the next."""
     if asked.shape != own.shape or asked.dtype != own.dtype:
