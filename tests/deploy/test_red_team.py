@@ -7,15 +7,18 @@ says.
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.site.guard import effective
 from tests.deploy.red_team import (
     OFF,
     USUAL,
     Attacker,
     isolate,
     kinks,
+    longest,
     recovered,
     solve_all,
     solve_more,
@@ -142,3 +145,56 @@ def test_a_loss_that_bends_tells_rows_and_needs_its_owner_s_consent(tmp_path):
         attack(tmp_path / "refused", loss="huber")
     attacker, A = attack(tmp_path / "taken", loss="huber", policy=USUAL.replace(kinks=True))
     assert recovered(A, kinks(attacker.gradient, attacker.features, LENGTHS, QUESTIONS - 1)) > 20
+
+
+def with_columns(folder, rows=200, loss="logistic", **columns):
+    """A site whose file has more columns, which are no features."""
+    site, A, _ = victim(folder, rows, features=4, loss=loss, precondition=False)
+    pd.read_csv(site.data).assign(**columns).to_csv(site.data, index=False)
+    site.asks = site.asks.replace(features=tuple(f"x{j}" for j in range(4)))
+    return site, A
+
+
+ONE = np.eye(200)[7]
+SINGLES = {
+    "a weight of one row": (ONE, dict(row_weights="odd")),
+    "a weight that hides the others": (ONE + 1e-9 * np.arange(200), dict(row_weights="odd")),
+    "twice the weight of one row": (1.0 + ONE, dict(row_weights="odd")),
+    "an offset of one row": (ONE, dict(offset="odd")),
+    "an exposure of one row": (1.0 + ONE, dict(exposure="odd", loss="poisson")),
+    "a number to predict, of one row": (ONE, dict(target="odd", loss="squared")),
+    "one of several numbers to predict": (ONE, dict(target=("y", "odd"), loss="squared")),
+}
+
+
+@pytest.mark.parametrize("odd", SINGLES)
+def test_no_column_singles_rows_out_whatever_it_is_used_as(odd, tmp_path):
+    """A mean over rows of which one has all the weight is that row."""
+    column, options = SINGLES[odd]
+    site, _ = with_columns(tmp_path, odd=column, loss=options.get("loss", "logistic"))
+    site.asks = site.asks.replace(**options)
+    with pytest.raises(BadMessage, match="declines: "):
+        Attacker(site)
+    assert not (site.folder / "studies").exists()
+
+
+def test_weights_do_not_leave_few_of_the_rows_with_an_unusual_value(tmp_path):
+    flag, kept = np.arange(200) < 20, np.arange(200) >= 19
+    for k, weights in enumerate((1.0 * kept, np.where(kept, 1.0, 1e-9))):
+        site, _ = with_columns(tmp_path / str(k), flag=1 * flag, odd=weights)
+        site.asks = site.asks.replace(features=("x0", "flag"))
+        Attacker(site)
+        site.asks = site.asks.replace(row_weights="odd")
+        with pytest.raises(BadMessage, match="an unusual value in some column"):
+            Attacker(site)
+
+
+def test_rows_without_weight_do_not_lower_the_number_behind_an_answer(tmp_path):
+    """Else a column of weights would choose the few rows that a share is taken of."""
+    weights = np.arange(200) % 2.0
+    site, A = with_columns(tmp_path, odd=weights)
+    site.asks = site.asks.replace(row_weights="odd")
+    attacker, w = Attacker(site), np.array([1.0, 0.0, 0.0, 0.0])
+    p = 1 / (1 + np.exp(-longest(attacker, w, 0.0) * A @ w))
+    assert attacker.refused
+    assert effective(weights * p * (1 - p)) == pytest.approx(USUAL.share * 200, rel=0.05)

@@ -46,6 +46,7 @@ from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.path import path_at
+from proxfl.deploy.site.policy import Proposal
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import DamageError, DiskError, InputError
 from proxfl.storage import documents
@@ -78,7 +79,8 @@ def training(site: "FollowingSite", charter: Charter) -> Parts:
     """A run of training, in which no answer hangs on few rows."""
     run = MaskedTraining(site.study.spec, charter.features, charter.labels)
     # Under noise, to fail where an answer hangs on few rows would tell of them.
-    share = site.office.policy.share if site.account is None else 0.0
+    about = Proposal(site.study, site.table, site=site.name)
+    share = site.office.policy.share_for(about) if site.account is None else 0.0
     return run, MaskedSite(run, site.table, site.folder, *guards(share))
 
 

@@ -4,7 +4,7 @@ A gradient is a mean over all rows, but the difference of two weighs them by the
 of the loss between the two models. Where a model saturates the loss on all rows but one, that
 difference is the row. So a site measures, at every model at which a gradient is taken, also inside
 local steps, how many rows of equal weight would say as much: (sum w)^2 / sum w^2 (Kish's effective
-sample size). Below a share of its rows, there is no number.
+sample size). Below a share of its rows, those of weight 0 among them, there is no number.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from proxfl.losses import Loss, scores_at
 from proxfl.points import Point, Scalar
@@ -56,8 +57,14 @@ class Guarded(Loss):
         return jnp.where(enough, self.loss.hessian(x, batch, weights, features), jnp.nan)
 
 
+def effective(weights: np.ndarray) -> float:
+    """How many rows of equal weight say as much as these."""
+    w = weights / max(weights.max(initial=0.0), np.finfo(float).tiny)
+    return float(w.sum() ** 2 / max((w**2).sum(), 1.0))
+
+
 def share_behind(loss: Any, x: Point, batch: Any, weights: Any) -> Scalar:
-    """The effective share of rows in differences of gradients near x; 0 if no row counts there."""
+    """The effective share of the rows that count in differences of gradients near x."""
     counts = weights > 0
     w = jnp.where(counts, loss.influence(scores_at(x, batch), batch[1], weights), 0.0)
     w = w / jnp.maximum(w.max(), jnp.finfo(w.dtype).tiny)  # squares of tiny weights would vanish

@@ -22,7 +22,7 @@ from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
-from proxfl.deploy.site.policy import Policy, too_large
+from proxfl.deploy.site.policy import Policy, Proposal, too_large
 from proxfl.deploy.site.site import AGREEMENT, refuse_unsound
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
@@ -53,7 +53,8 @@ def path_at(
     refuse_path(study.spec, study.choice, len(study.sites), study.masked)
     run = PathOfSums(study.spec, study.choice, study.folds, *charter)
     number = study.sites.index(site)
-    return run, PathAnswers(run, number, table, folder, *guards(policy.share))
+    share = policy.share_for(Proposal(study, table, site=site))
+    return run, PathAnswers(run, number, table, folder, *guards(share))
 
 
 class PathSite:
@@ -172,9 +173,8 @@ class PathSite:
         values, sound = answers(asked)
         if not sound:
             raise BadMessage(
-                f"Site {self.name} does not answer about this model: fewer than "
-                f"{self.office.policy.share:.0%} of its rows, or of a fold's, would be behind the "
-                "answer, which its policy forbids."
+                f"Site {self.name} does not answer about this model: fewer of its rows, or of a "
+                "fold's, would be behind the answer than its policy allows."
             )
         each = (float(np.abs(a).max(initial=0.0)) for a in asked.numbers.values())
         about = {"largest": max(each, default=0.0), "numbers": len(values), "models": models}

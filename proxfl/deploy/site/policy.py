@@ -21,6 +21,8 @@ import tomli_w
 from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
 from proxfl.deploy.protocol.study import ASKS, Study
+from proxfl.deploy.site.columns import used_columns
+from proxfl.deploy.site.guard import effective
 from proxfl.errors import InputError
 from proxfl.options import Option, Options
 from proxfl.options.kinds import (
@@ -37,7 +39,7 @@ from proxfl.options.kinds import (
 from proxfl.options.option import by_key
 from proxfl.storage.files import write_text
 from proxfl.tables import Table
-from proxfl.tables.formats import is_sparse
+from proxfl.train.agreement import row_counts
 from proxfl.train.folds import deal_at
 from proxfl.train.privacy import Noise
 from proxfl.train.spec import Spec, beside_of, columns_of, loss_of, schema_of
@@ -75,6 +77,11 @@ class Proposal(NamedTuple):
         return [table, *(table.only(d) for k in folds for d in (dealt == k, dealt != k))]
 
     @property
+    def weights(self) -> list[np.ndarray]:
+        """How much each row of these sets counts."""
+        return [row_counts(part, self.spec) for part in self.parts]
+
+    @property
     def noise(self) -> Noise | None:
         """What is added to the answers."""
         return self.study.noise
@@ -102,6 +109,11 @@ class Policy(Options):
         """How many a study may ask, or all together that no person approved."""
         return int(self.questions_per_row * rows)
 
+    def share_for(self, about: Proposal) -> float:
+        """The share of all rows, as one of those that count."""
+        counted = (len(w) / max(int((w > 0).sum()), 1) for w in about.weights)
+        return self.share * max(counted)
+
     def beyond(self, spent: float) -> str:
         """A sentence if this cost is more than may be spent, as `accounting.composed` has it."""
         epsilon = composed(spent, self.delta)
@@ -127,10 +139,10 @@ class Rule(NamedTuple):
 
 
 def few_rows(policy: Policy, about: Proposal) -> Iterator[Objection]:
-    rows = min(part.rows for part in about.parts)
+    rows = min(int((weights > 0).sum()) for weights in about.weights)
     if rows < policy.rows:
         each = "" if rows == about.table.rows else " in each fold, and without it; use fewer folds"
-        found = f"there are {rows} rows"
+        found = f"there are {rows} rows that count"
         yield Objection(f"it takes part with {policy.rows} rows or more{each}", found)
     if (about.spec.batch or policy.rows) < policy.rows:
         yield Objection(
@@ -150,7 +162,7 @@ def in_the_clear(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 def small_cells(policy: Policy, about: Proposal) -> Iterator[Objection]:
     each = (cell for part in about.parts for cell in cells(part, about.spec))
-    found = [f"{n} {what}" for what, n in each if 0 < n < policy.count]
+    found = [f"{n:.3g} {what}" for what, n in each if 0 < n < policy.count]
     if found:
         where = "" if about.study.choice is None else " of a fold"
         yield Objection(
@@ -160,20 +172,33 @@ def small_cells(policy: Policy, about: Proposal) -> Iterator[Objection]:
         )
 
 
-def cells(table: Table, spec: Spec) -> Iterator[tuple[str, int]]:
-    """The groups of rows that a study's numbers could be about, and how many are in each."""
-    target = loss_of(spec).target
+def cells(table: Table, spec: Spec) -> Iterator[tuple[str, float]]:
+    """The groups of rows that a study's numbers could be about, and how many of equal weight say
+    as much as those in each."""
+    target, weights = loss_of(spec).target, row_counts(table, spec)
     labels, strata = target.labels(table.y), target.strata(table.y)
     for label in labels:
-        yield f"rows with the label {called(label)}", int((strata == label).sum())
-    by_column = table.A.tocsc() if is_sparse(table.A) else table.A
-    for j, name in enumerate(table.features):
-        column = by_column[:, [j]].toarray()[:, 0] if is_sparse(table.A) else by_column[:, j]
-        missing = np.isnan(column)
-        _, counts = np.unique(column[~missing], return_counts=True)
-        yield f"rows without a value in column {called(name)}", int(missing.sum())
+        yield f"rows with the label {called(label)}", effective(weights[strata == label])
+    for _, name, column in used_columns(table, spec):
+        missing = np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
+        yield f"rows without a value in column {called(name)}", effective(weights[missing])
+        here = ~missing & (weights > 0)
+        values, counts = np.unique(column[here], return_counts=True)
+        others = here & (column != values[counts.argmax()]) if here.any() else here
         unusual = f"rows with other than the usual value in column {called(name)}"
-        yield unusual, int(counts.sum() - counts.max(initial=0))
+        yield unusual, effective(weights[others])
+
+
+def uneven_weights(policy: Policy, about: Proposal) -> Iterator[Objection]:
+    for weights in about.weights:
+        found, most = effective(weights), max(policy.count, policy.share * len(weights))
+        if about.spec.row_weights is not None and found < most:
+            yield Objection(
+                "by the weights of its rows, few of them make up most of each sum; use other "
+                "weights, or none",
+                f"they say as much as {found:.3g} rows of equal weight",
+            )
+            return
 
 
 def large_models(policy: Policy, about: Proposal) -> Iterator[Objection]:
@@ -322,7 +347,12 @@ RULES = (
     # weight, (sum w)^2 / sum w^2, say as much. Models made to single rows out saturate the loss
     # everywhere else, and leave one row or none; honest ones leave a tenth or more. The size of
     # scores would not tell the two apart: honest ones reach a hundred where classes are far apart.
-    Rule(Option("share", NON_NEGATIVE_NUMBER, "the share of rows behind every answer", 0.05)),
+    # A weight of 0 takes a row out: the share is of all rows.
+    Rule(
+        Option("share", NON_NEGATIVE_NUMBER, "the share of rows behind every answer", 0.05),
+        uneven_weights,
+        of_models=True,
+    ),
     # Fewer numbers than the table has, as long as answers are gradients. The server chooses the
     # studies, so those that no person approved share one such allowance.
     Rule(

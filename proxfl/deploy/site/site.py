@@ -21,7 +21,7 @@ from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.account import account_of
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.office import Office
-from proxfl.deploy.site.policy import too_large
+from proxfl.deploy.site.policy import Proposal, too_large
 from proxfl.deploy.site.worker import Tasks, Worker
 from proxfl.errors import InputError
 from proxfl.precision import precision
@@ -91,7 +91,8 @@ class Site:
         tasks, asked = tasks_of(self.study.spec), Asked(self.office, self.study.id)
         account = account_of(self.office, self.study)
         # Under noise, to fail where an answer hangs on few rows would tell of them.
-        share = self.office.policy.share if account is None else 0.0
+        about = Proposal(self.study, self.table, site=self.name)
+        share = self.office.policy.share_for(about) if account is None else 0.0
         return Worker(*where, self.experiment, tasks, setup, share, asked, account)
 
     @property

@@ -155,8 +155,8 @@ class Worker:
         if not found >= self.share:
             log.warning("Site %s: %.2g of its rows are behind an answer", self.site, found)
             raise BadMessage(
-                f"Site {self.site} does not answer about this model: fewer than {self.share:.0%} "
-                "of its rows would be behind the answer, which its policy forbids."
+                f"Site {self.site} does not answer about this model: fewer of its rows would be "
+                "behind the answer than its policy allows."
             )
 
     def count(self, experiment: Experiment) -> None:
@@ -213,7 +213,7 @@ class Worker:
             self.note("round", frame, up | info)
             if not (finite(up) and finite(info)):  # nothing is stored: this never happened
                 reason = f"The numbers of site {self.site} overflow at the model it was sent"
-                few = f", or hang on fewer than {self.share:.0%} of its rows" if self.share else ""
+                few = ", or hang on too few of its rows" if self.share else ""
                 reason = f"{reason}{few}."
                 return wire.encode(header._replace(kind=wire.DIVERGED), {}, {"reason": reason})
             answer = wire.encode(header._replace(kind=wire.UPLINK), info, up)
