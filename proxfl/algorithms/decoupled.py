@@ -69,11 +69,13 @@ class Decoupled(Algorithm[Point, Memory, Point, Point]):
     def longest_prox(self):
         return jnp.maximum(self.eta_round, self.eta * self.tau)
 
-    def longest_proven(self, largest: float, mean: float) -> float | None:
-        """The longest eta_round proven to converge, by the largest and the mean smoothness."""
+    def longest_proven(self, largest: float, mean: float, noisy: bool) -> float | None:
+        """The longest eta_round proven to converge, with minibatches up to their noise, by the
+        largest and the mean smoothness, if g is convex.
+        """
         if self.inner_prox != "growing":
             return None
-        return longest_step(largest, mean, float(self.eta_g), self.tau)
+        return longest_step(largest, mean, float(self.eta_g), self.tau, noisy=noisy)
 
     def init(self, g, x0):
         return x0, Memory(start=x0, mean_grad=zeros_like(x0))  # so that c = 0 at first

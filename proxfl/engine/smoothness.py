@@ -28,9 +28,11 @@ class Stepped(Protocol):
 
 @runtime_checkable
 class Proven(Protocol):
-    """An algorithm that knows up to which step over one round it is proven to converge."""
+    """An algorithm that knows up to which step over one round it is proven to converge, if g is
+    convex; with minibatches, to within their noise.
+    """
 
-    def longest_proven(self, largest: float, mean: float) -> float | None: ...
+    def longest_proven(self, largest: float, mean: float, noisy: bool) -> float | None: ...
 
 
 def largest_curvature(grad, x: Point, key: PRNGKeyArray, steps: int = 40) -> Scalar:
@@ -93,9 +95,12 @@ def advice(algorithm: Algorithm, problem: Problem, shards: Shard, block: int | N
     mean, largest = curvatures(problem, shards, block)
     if not 0 < mean < math.inf:
         return "Lower its step and try again."
-    proven = algorithm.longest_proven(largest, mean) if isinstance(algorithm, Proven) else None
-    limit = 1 / mean if proven is None else proven
-    words = "1/L is about" if proven is None else "it is proven to converge up to about"
+    noisy, limit, words = problem.batch is not None, 1 / mean, "1/L is about"
+    if isinstance(algorithm, Proven) and math.isinf(float(problem.g.step_limit)):
+        proven = algorithm.longest_proven(largest, mean, noisy)
+        if proven is not None:
+            within = ", to within the noise of batches," if noisy else ""
+            limit, words = proven, f"it is proven to converge{within} up to about"
     round_step = float(algorithm.eta * algorithm.eta_g) * algorithm.tau
     safe = float(algorithm.eta) * min(0.5, limit / round_step)
     return (

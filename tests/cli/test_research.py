@@ -98,7 +98,8 @@ def test_steps_are_proposed_and_judged(problem):
     assert outcome.code == 0, outcome.err
     told = outcome.out
     assert "ours, Theorem A" in told and "to try first" in told
-    assert "stable up to, by the sites' Hessians" in told and "spectral radius" in told
+    assert "stable up to, an estimate by the sites' Hessians" in told
+    assert "by this estimate, " in told and "E is an estimate" in told  # its hypotheses are not met
     line = lambda start: [x for x in told.splitlines() if x.startswith(f"│ {start}")]
     [strong] = line("mu, strong convexity")
     covered = [x for x in line("the paper's Theorem 3.7") if "covered" in x]
@@ -111,6 +112,9 @@ def test_steps_of_one_s_own_are_judged():
     assert "The steps you gave" in judged and "1/(10 L)" in judged
     [ours] = [x for x in judged.splitlines() if x.startswith("│ A ")]
     assert "yes" in ours
+    batches = proxfl("steps", "--batch", 5, "--eta", 1e-9, "--local-steps", 3).out
+    rows = {x.split()[1] for x in batches.splitlines() if x.startswith("│ C")}
+    assert rows == {"C1", "C2"} and "│ A " not in batches  # which is of full gradients
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import proxfl as px
+from proxfl.algorithms.exactness import longest_step
+from proxfl.engine.smoothness import advice, curvatures
 from proxfl.losses import Coefficients, Huber, Logistic, Softmax, Squared
 from proxfl.points import Tree
 from proxfl.prox import L1, MCP
@@ -172,6 +174,28 @@ def test_a_run_that_diverges_names_the_round_and_a_step_that_works():
     advised = float(str(caught.value).split("try eta=")[1].rstrip("."))
     again = run(px.Decoupled(advised, 1.0, 2), problem, sites, rounds=2000)
     assert again.history["optimality"][-1] < 1e-3
+
+
+@pytest.mark.parametrize(
+    "g, batch, words",
+    [
+        (L1(0.1), None, "it is proven to converge up to about"),
+        (L1(0.1), 4, "it is proven to converge, to within the noise of batches, up to about"),
+        (MCP(0.1, 2.0), None, "1/L is about"),  # of a penalty that is not convex nothing is proven
+    ],
+)
+def test_a_step_is_called_proven_where_it_is(g, batch, words):
+    problem = px.Problem(g=g, x0=np.zeros(cases.D), loss=Squared(), batch=batch)
+    shards = px.shards_of(cases.sites())
+    told = advice(px.Decoupled(1.0, 1.0, 3), problem, shards, None)
+    assert f"while {words} " in told
+    mean, largest = curvatures(problem, shards, None)
+    proven = longest_step(largest, mean, 1.0, 3)
+    limit = float(told.split("about ")[1].split(",")[0])
+    if batch:
+        assert limit < 0.99 * proven
+    elif "proven" in words:
+        assert limit == pytest.approx(proven, rel=1e-2)
 
 
 def test_a_loss_whose_gradient_has_another_type_than_x0():

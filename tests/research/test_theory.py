@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import proxfl as px
+from proxfl.algorithms.exactness import longest_step
 from proxfl.engine import measure
 from proxfl.losses import Logistic, Squared
 from proxfl.prox import L1, MCP, NonNegative
@@ -77,17 +78,53 @@ def test_the_subgradient_bound_of_the_l1_norm_is_weight_times_root_d(setting):
     assert constants.subgradient == (pytest.approx(0.05 * math.sqrt(cases.D)), True)
 
 
-def test_proposed_steps_meet_their_conditions_and_longer_ones_do_not(setting):
+def standing(constants, steps, theorem, noisy=False) -> set[bool | None]:
+    return {c.holds for c in theory.conditions(constants, steps, noisy) if c.theorem == theorem}
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_proposed_steps_meet_their_conditions_and_longer_ones_do_not(setting, noisy):
     *_, constants = setting
-    holds = lambda a, t: all(c.holds for c in theory.conditions(constants, a) if c.theorem == t)
-    for name, steps, standing in theory.propose(constants, 5, 2.0)[:-1]:
-        theorem = name.split()[-1]
-        assert standing == "covered" and holds(steps, theorem)
+    proposals = {p.name: p for p in theory.propose(constants, 5, 2.0, noisy)[:-1]}
+    short = {name: name.split("Theorem ")[1].replace(" with proximal", "") for name in proposals}
+    ours = {"C1", "C1 PL", "C2"} if noisy else {"A", "B"}
+    assert set(short.values()) == {"3.5", "3.6", "3.7"} | ours
+    for name, (_, steps, held) in proposals.items():
+        assert held == "covered" and standing(constants, steps, short[name], noisy) == {True}
         longer = px.Decoupled(1.01 * steps.eta, steps.eta_g, 5)
-        assert not holds(longer, theorem)
-    short = theory.steps_35(constants, 5)
-    assert not holds(px.Decoupled(short.eta, 1.0, 5), "3.5")
-    assert holds(px.Decoupled(short.eta, 1.0, 5), "A")
+        if short[name] not in ("B", "C1 PL"):
+            assert False in standing(constants, longer, short[name], noisy)
+    least = theory.steps_35(constants, 5)
+    assert False in standing(constants, px.Decoupled(least.eta, 1.0, 5), "3.5")
+    assert standing(constants, px.Decoupled(least.eta, 1.0, 5), "A") == {True}
+
+
+@pytest.mark.parametrize("tau, most", [(1, 1.0), (5, 0.99)])
+def test_a_linear_rate_is_denied_only_where_there_is_none(setting, tau, most):
+    """Steps too long for (**) with mu are covered with a smaller constant, up to what A covers."""
+    *_, constants = setting
+    L, L_f = constants.smoothness.value, constants.mean_smoothness.value
+    longest = longest_step(L, L_f, 1.0, tau)
+    faster = longest_step(L, L_f, 1.0, tau, constants.proximal_pl.value)
+    step = most * longest if tau == 1 else faster + most * (longest - faster)
+    assert standing(constants, px.Decoupled(step / tau, 1.0, tau), "B") == {True}
+    beyond = px.Decoupled(1.01 * longest / tau, 1.0, tau)
+    assert False in standing(constants, beyond, "B") and False in standing(constants, beyond, "A")
+
+
+def test_a_constant_that_is_not_known_denies_nothing(setting):
+    """Of too many parameters no Hessian is formed; a singular mean Hessian is one not convex."""
+    _, _, shards, _, _, constants = setting
+    unknown = theory.Constant(0.0, False)
+    blind = constants._replace(proximal_pl=unknown, strong_convexity=unknown)
+    for theorem in ("3.6", "3.7", "B"):
+        found = standing(blind, theory.steps_37(constants, 5), theorem)
+        assert None in found and (theorem == "3.7" or False not in found)
+    assert not [p for p in theory.propose(blind, 5, 2.0) if "3.7" in p.name or p.name[-1] == "B"]
+    rows, y = shards.examples
+    flat = shards._replace(examples=(rows.at[..., 0].set(rows[..., 1]), y))
+    problem = px.Problem(g=L1(0.05), x0=jnp.zeros(cases.D), loss=Squared())
+    assert theory.estimate(problem, flat, [problem.x0]).strong_convexity == (0.0, True)
 
 
 def test_indicators_are_outside_the_theorems(setting):

@@ -152,7 +152,7 @@ def fresh(x: Point, memory: int) -> tuple[Past, Guard]:
 
 def largest(like: Scalar) -> Scalar:
     """A number that no residual is above."""
-    return jnp.full_like(like, jnp.finfo(like.dtype).max)
+    return jnp.full((), jnp.finfo(dtype(like)).max, dtype(like))
 
 
 def extrapolate(

@@ -15,11 +15,20 @@ SOLVED = 1e-6  # the relative optimality at which the sites' Hessians are those 
 
 MET = {True: "yes", False: "no", None: "not known: rests on an estimate"}
 
+NOTE = """Theorems 3.5 to 3.7 are the paper's; A, B, C1, C2, E, (*) are ours: docs/theory.md.
+A and B are of full gradients; --batch N asks what C1 and C2 say of minibatches of N rows.
+E is an estimate by the Hessians at the point that a run came to, and of full gradients. Not checked
+is that no part of the model is just about to be dropped or taken up there (nondegeneracy), nor that
+every prox is smooth around it. Of runs that start far away E says nothing."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--problem", default="l1-least-squares", metavar="NAME")
     add_own(parser)
     parser.add_argument("--local-steps", type=count, default=10, metavar="N")
+    parser.add_argument(
+        "--batch", type=count, default=None, metavar="N", help="rows per gradient (default: all)"
+    )
     parser.add_argument("--eta", type=float, default=None, help="check this step")
     parser.add_argument("--eta-g", type=float, default=1.0, help="with this one of the server's")
 
@@ -37,10 +46,12 @@ def main(args: argparse.Namespace) -> int:
     tau, eta_g = args.local_steps, args.eta_g
     asked = None if args.eta is None else Decoupled(args.eta, eta_g, tau)
     with precision(np.float64):
-        constants, local = measure(make(0))
-        proposals = theory.propose(constants, tau, eta_g)
+        shipped = make(0)
+        noisy = (args.batch or shipped.problem.batch) is not None
+        constants, local = measure(shipped)
+        proposals = theory.propose(constants, tau, eta_g, noisy)
         steps = asked or proposals[-1].steps
-        met = conditions(constants, local, steps)
+        met = conditions(constants, local, steps, noisy)
         near = near_the_solution(local, eta_g, tau)
     show("Constants", ["constant", "value", "holds"], table(constants))
     rows = [[name, s.eta, s.eta_g, tau, s.eta_round, standing] for name, s, standing in proposals]
@@ -48,34 +59,40 @@ def main(args: argparse.Namespace) -> int:
     show(f"Near the solution, with eta_g = {eta_g:g} and tau = {tau}", ["what", "eta_round"], near)
     title = "The steps you gave" if asked else "The steps to try first, by the theorems"
     show(title, ["theorem", "condition", "met"], met)
-    print("Theorems 3.5 to 3.7 are the paper's; A, B, E, (*) and (**) are ours: docs/theory.md.")
+    print(NOTE)
     return 0
 
 
-def conditions(constants: "Constants", local: "Local | None", steps: "Decoupled") -> list[list]:
+def conditions(
+    constants: "Constants", local: "Local | None", steps: "Decoupled", noisy: bool
+) -> list[list]:
     """A row for every demand, with all theorems that make it."""
     from proxfl.research import theory
 
-    rows: dict[tuple[str, bool | None], list[str]] = {}
-    for one in theory.conditions(constants, steps):
-        rows.setdefault((one.sentence, one.holds), []).append(one.theorem)
+    demands: dict[tuple[str, bool | None], list[str]] = {}
+    for one in theory.conditions(constants, steps, noisy):
+        demands.setdefault((one.sentence, one.holds), []).append(one.theorem)
+    rows = [["; ".join(names), words, MET[holds]] for (words, holds), names in demands.items()]
     if local is not None and local.size:
         radius = local.radius(float(steps.eta_round), float(steps.eta_g), steps.tau)
         sentence = f"the spectral radius of a round near the solution is {radius:.4g}, below 1"
-        rows[sentence, radius < 1] = ["E"]
-    return [[", ".join(names), words, MET[holds]] for (words, holds), names in rows.items()]
+        rows.append(["E", sentence, "by this estimate, " + MET[radius < 1]])
+    return rows
 
 
 def table(constants: "Constants") -> list[list[Any]]:
     def row(name: str, constant: "Constant") -> list[Any]:
         return [name, constant.value, "proven" if constant.proven else "estimate, seen on a path"]
 
+    contraction = {
+        "mu, proximal PL": constants.proximal_pl,
+        "mu, strong convexity": constants.strong_convexity,
+    }.items()
     return [
         row("L, of the most curved client", constants.smoothness),
         row("L_f, of the mean loss", constants.mean_smoothness),
         row("sigma^2, of one sample's gradient", constants.variance),
-        row("mu, proximal PL", constants.proximal_pl),
-        row("mu, strong convexity", constants.strong_convexity),
+        *(row(name, mu) if mu.known else [name, "not known", ""] for name, mu in contraction),
         row("B_g, subgradients of g", constants.subgradient),
     ]
 
@@ -84,7 +101,7 @@ def near_the_solution(local: "Local | None", eta_g: float, tau: int) -> list[lis
     """The local limit: no promise for runs from afar."""
     if local is None:
         return [["stable up to", "not computed: too large, or the solution was not reached"]]
-    return [["stable up to, by the sites' Hessians", local.longest_stable(eta_g, tau)]]
+    return [["stable up to, an estimate by the sites' Hessians", local.longest_stable(eta_g, tau)]]
 
 
 def measure(shipped: Any) -> "tuple[Constants, Local | None]":

@@ -31,6 +31,11 @@ class Constant(NamedTuple):
     value: float
     proven: bool
 
+    @property
+    def known(self) -> bool:
+        """A constant of contraction that nothing was found of is 0 and not proven."""
+        return self.proven or self.value > 0
+
 
 class Constants(NamedTuple):
     clients: int
@@ -38,8 +43,8 @@ class Constants(NamedTuple):
     smoothness: Constant  # L
     mean_smoothness: Constant  # L_f
     variance: Constant  # sigma2
-    proximal_pl: Constant  # mu of Theorem 3.6; 0 if unknown
-    strong_convexity: Constant  # mu of Theorem 3.7; 0 if there is none
+    proximal_pl: Constant  # mu of Theorem 3.6
+    strong_convexity: Constant  # mu of Theorem 3.7; a proven 0 if there is none
     subgradient: Constant  # B_g; infinite for indicators
     convex_penalty: bool
 
@@ -57,8 +62,8 @@ def estimate(
     pl = convex
     if not (convex.proven and convex.value > 0):
         seen = [proximal_pl(problem, shards, x, optimum) for x in path if optimum is not None]
-        least = min(seen, default=0.0)
-        pl = Constant(least if math.isfinite(least) else 0.0, False)
+        smallest = min(seen, default=0.0)
+        pl = Constant(smallest if math.isfinite(smallest) else 0.0, False)
     variance = max(float(jnp.max(sample_variance(problem, shards, x))) for x in path)
     return Constants(
         clients=shards.size.shape[0],
@@ -93,16 +98,21 @@ def smoothness(problem: Problem, shards: Shard, path: Sequence[Point]) -> tuple[
 
 
 def strong_convexity(problem: Problem, shards: Shard, path: Sequence[Point]) -> Constant:
-    """The smallest eigenvalue of the mean Hessian, or 0 if it is not positive."""
+    """The smallest eigenvalue of the mean Hessian, or 0 if it is not positive: a proof of none."""
     if size(problem.x0) > DENSE:
         return Constant(0.0, False)
     loss = as_loss(problem.loss)
     if loss.least_curvature > 0:
         _, alike, rows = most_curved(problem, shards, path[0], over=jax.vmap)
-        _, mean = spectra(loss.least_curvature, alike, rows, path[0])
-        return Constant(max(0.0, float(mean[0])), True)
-    least = min(float(spectra(1.0, problem, shards, x)[1][0]) for x in path)
-    return Constant(max(0.0, least), False)
+        return Constant(least(spectra(loss.least_curvature, alike, rows, path[0])[1]), True)
+    seen = min(least(spectra(1.0, problem, shards, x)[1]) for x in path)
+    return Constant(seen, seen == 0)
+
+
+def least(eigenvalues: Float[Array, " d"]) -> float:
+    """The smallest, or 0 if it is below what rounding makes of 0."""
+    rounding = len(eigenvalues) * jnp.finfo(eigenvalues.dtype).eps * jnp.abs(eigenvalues).max()
+    return float(jnp.where(eigenvalues[0] > rounding, eigenvalues[0], 0.0))
 
 
 def spectra(factor: float, problem: Problem, shards: Shard, x: Point):

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from proxfl.algorithms.decoupled import Decoupled
-from proxfl.algorithms.exactness import drift, excess
+from proxfl.algorithms.exactness import drift, margin
 from proxfl.engine.blocks import mean_over_clients
 from proxfl.points import Point, dot
 from proxfl.problem import Problem, Shard
@@ -95,7 +95,14 @@ class Setting(NamedTuple):
 
     def covers(self, mu: float = 0.0, noisy: bool = False) -> bool:
         """Whether A holds; with mu > 0, B; with noise, C1, whose condition is stricter."""
-        return excess(*self, mu=mu, noisy=noisy) <= 0
+        return mu * self.step <= margin(*self, noisy=noisy)
+
+    def usable(self, mu: float, noisy: bool = False) -> float:
+        """The largest constant up to mu for which B holds; 0 if there is none.
+
+        The proximal PL inequality with mu is one with every smaller constant, too.
+        """
+        return min(mu, max(0.0, margin(*self, noisy=noisy)) / self.step)
 
     def residual(self, start: Start, rounds, noise: Noise | None = None):
         """Theorems A and C1: the mean over rounds of |G|^2 is at most this."""
@@ -108,9 +115,17 @@ class Setting(NamedTuple):
 
     def objective(self, start: Start, mu: float, rounds, noise: Noise | None = None):
         """Theorems B and C1, with the proximal PL inequality: F - F* is at most this."""
-        twice, noise = (1, Noise()) if noise is None else (2, noise)
+        twice, noisy = (1, False) if noise is None else (2, True)
+        noise, mu = noise or Noise(), self.usable(mu, noisy)
         rho, beta = 1 - mu * self.step, self.beta
-        first = (self.L * self.first_drift(start, noise)) ** 2 * self.step / (rho - beta)
-        drifted = 2 * (self.chi * self.L) ** 2 * self.nu2(noise) / ((1 - beta) * (rho - beta))
-        ripple = (self.sbar2(noise) + drifted) / mu
+        first = over((self.L * self.first_drift(start, noise)) ** 2 * self.step, rho - beta)
+        drifted = over(2 * (self.chi * self.L) ** 2 * self.nu2(noise), (1 - beta) * (rho - beta))
+        ripple = over(self.sbar2(noise) + drifted, mu)
         return rho ** np.asarray(rounds) * (start.gap + twice * first / 2) + ripple
+
+
+def over(part: float, room: float) -> float:
+    """A quotient in which nothing over nothing, as of drift at tau = 1, is nothing."""
+    if part == 0:
+        return 0.0
+    return part / room if room else math.inf

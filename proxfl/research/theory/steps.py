@@ -1,19 +1,21 @@
 """Steps for Algorithm 1: which theorem covers those at hand, and which steps a theorem covers.
 
-Theorems 3.5 to 3.7 are the paper's; A and B, with their conditions (*) and (**), are ours and are
-proven in docs/theory.md.
+Theorems 3.5 to 3.7 are the paper's. Ours are proven in docs/theory.md: A and B, of full gradients,
+with their conditions (*) and (**), and C1 and C2, of minibatches. "C1 PL" is the part of C1 that
+rests on the proximal PL inequality.
 """
 
 import math
 from typing import NamedTuple
 
 from proxfl.algorithms.decoupled import Decoupled
-from proxfl.algorithms.exactness import longest_step
+from proxfl.algorithms.exactness import longest_step, margin
 from proxfl.research.theory.constants import Constant, Constants
 from proxfl.research.theory.exact import Setting
 
 ROUND = "eta * eta_g * tau"
 NEARLY = 1e-12  # relative: steps that meet a condition with equality meet it
+NO_RATE = 1e-9  # what is left of a linear rate by bisection where there is none
 
 
 class Condition(NamedTuple):
@@ -25,16 +27,26 @@ class Condition(NamedTuple):
 
 
 def demand(theorem: str, holds: bool, sentence: str, *rests_on: Constant) -> Condition:
-    """Estimates are the best the constants can be: a failure is certain then, a success is not."""
-    known = all(constant.proven for constant in rests_on)
-    return Condition(theorem, (True if known else None) if holds else False, sentence)
+    """An estimate is the best that its constant can be: L is no smaller, mu no larger.
+
+    Every demand here is easier with better constants, so that one which fails with estimates fails
+    for certain, while one that holds with them may fail with the truth.
+    """
+    if not all(constant.known for constant in rests_on):
+        return Condition(theorem, None, sentence)
+    proven = all(constant.proven for constant in rests_on)
+    return Condition(theorem, (True if proven else None) if holds else False, sentence)
 
 
-def conditions(constants: Constants, steps: Decoupled) -> list[Condition]:
-    """Whether (eta, eta_g, tau) is covered by each theorem, and why or why not."""
+def conditions(constants: Constants, steps: Decoupled, noisy: bool = False) -> list[Condition]:
+    """Whether (eta, eta_g, tau) is covered by each theorem, and why or why not.
+
+    Of ours, those of full gradients or, if noisy, those of minibatches.
+    """
     smooth = [one for theorem in ("3.5", "3.6") for one in non_convex(theorem, constants, steps)]
     pl = positive("3.6", "the proximal PL constant", constants.proximal_pl)
-    return [*smooth, pl, *strongly_convex(constants, steps), *ours(constants, steps)]
+    fitting = [*ours(constants, steps, noisy), *(envelope(constants, steps) if noisy else [])]
+    return [*smooth, pl, *strongly_convex(constants, steps), *fitting]
 
 
 def non_convex(theorem: str, constants: Constants, steps: Decoupled) -> list[Condition]:
@@ -60,19 +72,35 @@ def strongly_convex(constants: Constants, steps: Decoupled) -> list[Condition]:
     ]
 
 
-def ours(constants: Constants, steps: Decoupled) -> list[Condition]:
-    """Theorem A, for every convex g, and B, which adds a linear rate."""
+def ours(constants: Constants, steps: Decoupled, noisy: bool) -> list[Condition]:
+    """Theorem A, for every convex g, and B, which adds a linear rate; with noise, both in C1.
+
+    B holds with any constant below mu as well, so that it asks only for some that (**) allows.
+    """
+    plain, fast = ("C1", "C1 PL") if noisy else ("A", "B")
     setting, mu = Setting.of(constants, steps), constants.proximal_pl
     L, L_f = constants.smoothness, constants.mean_smoothness
-    limit, fast = (
-        longest_step(L.value, L_f.value, setting.eta_g, setting.tau, m) for m in (0.0, mu.value)
-    )
+    limit = longest_step(L.value, L_f.value, setting.eta_g, setting.tau, noisy=noisy)
+    room, rate = margin(*setting, noisy=noisy), setting.usable(mu.value, noisy) * setting.step
+    any_mu = f"mu up to {room / setting.step:.4g}" if room > NO_RATE else "no mu above 0"
+    factor = f"; the factor of a round is 1 - {rate:.4g}" if rate > NO_RATE else ""
+    linear = f"{ROUND} is {setting.step:.4g}, for which (**) allows {any_mu}{factor}"
     return [
-        short("A", steps, limit, "what (*) allows", L, L_f),
-        convex("A", constants),
-        short("B", steps, fast, "what (**) allows", L, L_f),
-        convex("B", constants),
-        positive("B", "the proximal PL constant", mu),
+        short(plain, steps, limit, "what (*) allows", L, L_f),
+        convex(plain, constants),
+        demand(fast, room > NO_RATE, linear, L, L_f),
+        convex(fast, constants),
+        positive(fast, "the proximal PL constant", mu),
+    ]
+
+
+def envelope(constants: Constants, steps: Decoupled) -> list[Condition]:
+    """Theorem C2, whose floor goes to zero with the step."""
+    L, server = constants.smoothness, float(steps.eta_g)
+    return [
+        short("C2", steps, 1 / (4 * L.value), "1/(4 L)", L),
+        demand("C2", server >= 1 - NEARLY, f"eta_g is {server:.4g}, at least 1"),
+        convex("C2", constants),
     ]
 
 
@@ -97,7 +125,8 @@ def convex(theorem: str, constants: Constants) -> Condition:
 
 
 def positive(theorem: str, name: str, mu: Constant) -> Condition:
-    return demand(theorem, mu.value > 0, f"{name} is {mu.value:.4g}, and must be positive", mu)
+    found = f"{mu.value:.4g}" if mu.known else "not known"
+    return demand(theorem, mu.value > 0, f"{name} is {found}, and must be positive", mu)
 
 
 class Proposal(NamedTuple):
@@ -108,7 +137,7 @@ class Proposal(NamedTuple):
     standing: str
 
 
-def propose(constants: Constants, tau: int, eta_g: float) -> list[Proposal]:
+def propose(constants: Constants, tau: int, eta_g: float, noisy: bool = False) -> list[Proposal]:
     """Steps that meet each theorem's conditions with equality, and those to try first.
 
     Left out are theorems one of whose demands fails. The steps to try first rest on the server's
@@ -116,17 +145,24 @@ def propose(constants: Constants, tau: int, eta_g: float) -> list[Proposal]:
     steps short enough for the most curved client.
     """
     L, L_f = constants.smoothness.value, constants.mean_smoothness.value
-    longest = lambda mu: with_round(longest_step(L, L_f, eta_g, tau, mu), eta_g, tau)
+    longest = lambda mu: with_round(longest_step(L, L_f, eta_g, tau, mu, noisy), eta_g, tau)
+    plain, linear = longest(0.0), longest(constants.proximal_pl.value)
+    full = [("ours, Theorem A", "A", plain), ("ours, Theorem B", "B", linear)]
+    batches = [
+        ("ours, Theorem C1", "C1", plain),
+        ("ours, Theorem C1 with proximal PL", "C1 PL", linear),
+        ("ours, Theorem C2", "C2", with_round(1 / (4 * L), eta_g, tau)),
+    ]
     candidates = [
         ("the paper's Theorem 3.5", "3.5", steps_35(constants, tau)),
         ("the paper's Theorem 3.6", "3.6", steps_35(constants, tau)),
-        ("the paper's Theorem 3.7", "3.7", steps_37(constants, tau)),
-        ("ours, Theorem A", "A", longest(0.0)),
-        ("ours, Theorem B", "B", longest(constants.proximal_pl.value)),
+        *(batches if noisy else full),
     ]
+    if constants.strong_convexity.value > 0:
+        candidates.insert(2, ("the paper's Theorem 3.7", "3.7", steps_37(constants, tau)))
     found = []
     for name, theorem, steps in candidates:
-        holds = [c.holds for c in conditions(constants, steps) if c.theorem == theorem]
+        holds = [c.holds for c in conditions(constants, steps, noisy) if c.theorem == theorem]
         if False not in holds:
             standing = "covered" if all(holds) else "not known: rests on an estimate"
             found.append(Proposal(name, steps, standing))
@@ -141,9 +177,9 @@ def steps_35(constants: Constants, tau: int) -> Decoupled:
 
 
 def steps_37(constants: Constants, tau: int) -> Decoupled:
-    """The longest steps of Theorem 3.7, or some it does not cover if f is not strongly convex."""
+    """The longest steps of Theorem 3.7, for a strongly convex f."""
     L, mu = constants.smoothness.value, constants.strong_convexity.value
-    return with_round((mu or L) / (150 * L**2), math.sqrt(constants.clients), tau)
+    return with_round(mu / (150 * L**2), math.sqrt(constants.clients), tau)
 
 
 def with_round(step: float, eta_g: float, tau: int) -> Decoupled:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl.algorithms.exactness import drift, excess, longest_step
-from proxfl.research.theory import Setting
+from proxfl.algorithms.exactness import drift, longest_step, margin
+from proxfl.research.theory import Noise, Setting, Start
 
 TAUS = (1, 2, 3, 5, 10, 30, 100, 1000)
 SERVER = (1.0, 1.5, 2.0, 4.0, 16.0)
@@ -105,8 +105,41 @@ def test_beta_below_one_cannot_be_left_out():
 
 
 def test_a_step_is_proven_up_to_the_longest_and_not_beyond():
-    longest = longest_step(3.0, 1.0, 2.0, 7)
-    assert excess(3.0, 1.0, longest, 2.0, 7) <= 0 < excess(3.0, 1.0, 1.001 * longest, 2.0, 7)
-    method = px.Decoupled(0.1, 2.0, 7)
-    assert method.longest_proven(3.0, 1.0) == longest
-    assert px.Decoupled(0.1, 2.0, 7, "constant").longest_proven(3.0, 1.0) is None
+    for noisy in (False, True):
+        longest = longest_step(3.0, 1.0, 2.0, 7, noisy=noisy)
+        q, (_, alpha, beta) = 3.0 * longest, drift(1.5 * longest, 2.0, 7)
+        sides = ((1 + noisy) * q * alpha) ** 2, (1 - longest) * (1 - beta) ** 2
+        assert sides[0] == pytest.approx(sides[1], rel=1e-9)
+        assert margin(3.0, 1.0, 1.001 * longest, 2.0, 7, noisy) < 0
+        assert px.Decoupled(0.1, 2.0, 7).longest_proven(3.0, 1.0, noisy) == longest
+        other = px.Decoupled(0.1, 2.0, 7, "constant")
+        assert other.longest_proven(3.0, 1.0, noisy) is None
+
+
+def test_b_covers_every_step_that_a_covers_strictly_with_a_smaller_constant():
+    for share in (0.3, 0.9, 0.999):
+        setting = at(share * longest_step(1.0, 1.0, 1.0, 5), tau=5)
+        mu = setting.usable(1.0)
+        assert 0 < mu and setting.covers(mu)
+        assert mu == 1.0 or not setting.covers(1.001 * mu)
+    assert not at(1.001 * longest_step(1.0, 1.0, 1.0, 5), tau=5).usable(1.0)
+
+
+def test_one_local_step_of_one_over_L_is_proximal_gradient():
+    """No drift, hence no share of it in the bound, even where 1 - mu step is 0."""
+    for L_f in (1.0, 0.3, 7.0):
+        setting = Setting(9.0, L_f, 1 / L_f, 1.0, 1)
+        assert setting.usable(L_f) == pytest.approx(L_f)
+        for mu in (L_f, L_f / 2):
+            bound = setting.objective(Start(2.0, 1.0, 1.0), mu, np.array([0, 1, 3]))
+            np.testing.assert_allclose(bound, 2.0 * (1 - mu / L_f) ** np.array([0, 1, 3]))
+
+
+def test_a_linear_mean_loss_limits_steps_by_its_clients_only():
+    assert longest_step(0.0, 0.0, 1.0, 5) == longest_step(2.0, 0.0, 1.0, 1) == math.inf
+    assert 0 < longest_step(2.0, 0.0, 1.0, 5) < math.inf
+
+
+def test_without_a_contraction_noise_adds_up():
+    beyond = at(0.9).objective(Start(1.0, 0.0, 0.0), 1.0, 10, Noise(1.0, 2.0))
+    assert beyond == math.inf
