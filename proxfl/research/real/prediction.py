@@ -30,7 +30,7 @@ from proxfl.drawing.plots import Frame
 from proxfl.engine.simulate import simulate
 from proxfl.losses.linear import Linear
 from proxfl.precision import precision
-from proxfl.research.real.problems import loaded, model
+from proxfl.research.real.problems import CV, loaded, model
 from proxfl.research.real.tables import TABLES, Sites
 from proxfl.research.reproduce.claims import Finding
 from proxfl.research.runs import where
@@ -44,15 +44,22 @@ from proxfl.train.spec import Spec
 FOLDS = 5
 WAYS = ("federated", "others' own", "averaged", "FedAvg", "its own")
 LOWEST = -0.5  # that a figure shows
-CAPTION = (
-    f"Each point is a left-out site; the bar is the median. Points below {LOWEST:g} are not shown."
-)
+CAPTIONS = {
+    "sites": "Each point is a left-out site; the bar is the median. "
+    f"Points below {LOWEST:g} are not shown."
+}
 LOOKS = {"federated": style("Algorithm 1")["color"], "FedAvg": style("FedAvg")["color"]}
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    tables = ["lung"] if quick else list(TABLES)
+    return {"tables": tables, "folds": FOLDS, "cross-validation": CV}
 
 
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """One row per table, left-out site and way of predicting it."""
-    names = ["lung"] if quick else list(TABLES)
+    names = settings(quick)["tables"]
     plan = [(name, site) for name in names for site in np.unique(loaded(name).site)]
     return len(plan), (kept(name, site, folder / "parts") for name, site in plan)
 

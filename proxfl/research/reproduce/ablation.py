@@ -43,13 +43,13 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
 from proxfl.pytree import pytree
-from proxfl.research.reproduce.claims import Claim, Finding
-from proxfl.research.reproduce.fig1 import EXACT, PRECISE
+from proxfl.research.reproduce.claims import BANDS, EXACT, PRECISE, Claim, Finding
 from proxfl.research.runs import curves, final, rounds_to, traces, where
 from proxfl.research.styles import STYLES, style, variant
 
 TAU, ETA_G, D, THETA = 10, 3.0, 20, 0.1
-CAPTION = "Medians over draws, bands from the first to the ninth decile."
+ROUNDS = 3000  # where a setting has no number of its own
+CAPTIONS = {"ablation": BANDS}
 
 
 @pytree
@@ -80,7 +80,7 @@ class Setting(NamedTuple):
     shift: float = 1.0
     theta: float = THETA
     kind: Any = np.float64
-    rounds: int = 3000
+    rounds: int = ROUNDS
     at_solution: bool = False  # start where the solution is a fixed point
 
 
@@ -163,10 +163,15 @@ def problem_with(theta: float, x0: np.ndarray) -> Problem:
     return Problem(g=L1(theta), x0=x0, loss=Squared())
 
 
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    named = [f"{one.study}: {one.case}, {one.rounds} rounds" for one in SETTINGS]
+    return {"draws": 2 if quick else 20, "tau": TAU, "eta_g": ETA_G, "d": D, "runs": named}
+
+
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """One row per setting, draw and observed round; a part is one setting's runs."""
-    seeds = 2 if quick else 20
-    return len(SETTINGS) + 1, parts(seeds)
+    return len(SETTINGS) + 1, parts(settings(quick)["draws"])
 
 
 def parts(seeds: int) -> Iterator[Frame]:
@@ -293,7 +298,7 @@ CLAIMS = (
     Claim(
         "(t + 1) eta improves performance",
         "Section 2.2, item 4",
-        r"This parameter $(t+1)\eta$ significantly improves the practical performance",
+        "This parameter (t+1)η significantly improves the practical performance",
         "final optimality by the step of the inner prox: growing (the paper's), constant, none",
         "in a draw, each of the others ends ten times above the growing one",
         lambda frame: ends(frame, "inner prox"),
@@ -304,8 +309,8 @@ CLAIMS = (
     Claim(
         "one client: it stops at the solution",
         "Appendix A.2",
-        r"In the special case where $n = 1$ and we use full gradients, we have shown that "
-        r"employing the parameter $(t+1)\eta$ allows Algorithm 2 to stop at $\mathbf{x}^{\star}$.",
+        "In the special case where n = 1 and we use full gradients, we have shown that "
+        "employing the parameter (t+1)η allows Algorithm 2 to stop at x*.",
         "n = 1, from the pre-image of the solution: the largest relative distance from the "
         "solution in 200 rounds",
         "in a draw, the growing inner step stays within 1e-9, which solving to rounding allows, "
@@ -320,8 +325,8 @@ CLAIMS = (
         "a residual error from non-smoothness",
         "Appendix A.2",
         r"Our theorems indicate that Algorithm 1 is subject to residual errors due to stochastic "
-        r"gradients and non-smoothness, preventing it from converging exactly to "
-        r"$\mathbf{x}^{\star}$ and stopping at $\mathbf{x}^{\star}$.",
+        r"gradients and non-smoothness, preventing it from converging exactly to x* and stopping "
+        r"at x*.",
         "full gradients, so that only non-smoothness is left: final optimality",
         f"in a draw, a residual above {EXACT:g} is left; what noise leaves is a claim of its own",
         lambda frame: ends(frame, "inner prox")[["growing"]],
@@ -356,8 +361,8 @@ CLAIMS = (
     Claim(
         "unaffected by B_g",
         "Remark 3.8",
-        r"when we eliminate $\sigma^2$ by use of full gradients, our algorithm converges exactly "
-        r"and is unaffected by $B_g$",
+        "when we eliminate σ² by use of full gradients, our algorithm converges exactly "
+        r"and is unaffected by B_g",
         "final optimality with theta, and so B_g = theta sqrt(d), over two orders of magnitude",
         f"in a draw, it ends at or below {EXACT:g} at each",
         lambda frame: ends(frame, "penalty"),
@@ -378,7 +383,7 @@ CLAIMS = (
         "Section 2.2, item 3; Section 1.1",
         r"Unlike Scaffold and Mime, who overcome client drift for smooth problems at the cost of "
         r"additional communication for control variates, our algorithm only exchanges one "
-        r"$d$-dimensional vector per communication round and client.",
+        "d-dimensional vector per communication round and client.",
         "vectors of length d per client and round, from the messages' shapes",
         "Algorithm 1 sends one and gets one, Scaffold and Mime more",
         vectors,

@@ -34,7 +34,10 @@ from proxfl.research.runs import run, where
 from proxfl.research.styles import BOUNDS, style
 
 TAU = 5
-CAPTION = "Means over seeds, and the bounds as printed and with the noise constant redone."
+FORMS = {"seeds": 10, "rounds": 1000}, {"seeds": 3, "rounds": 300}  # whole and quick
+CAPTIONS = {
+    "theory": "Means over seeds, and the bounds as printed and with the noise constant redone."
+}
 MEASURED = {"3.5": r"mean of $\|\mathcal{G}\|^2$", "3.7": r"$\Omega_{sc}$"}
 
 
@@ -49,10 +52,14 @@ class Case(NamedTuple):
     rounds: int
 
 
-def cases(quick: bool) -> list[Case]:
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    return {**FORMS[quick], "tau": TAU}
+
+
+def cases(rounds: int) -> list[Case]:
     design = Design(clients=20, rows=80, features=10, feature_shift=0.5, coef_shift=0.5)
     labelled, measured = (make(design, nonzeros=3, seed=0).sites for make in (logistic, lasso))
-    rounds = 300 if quick else 1000
     with precision(np.float64):
         return [
             case("3.5", Logistic(), labelled, 8, rounds),
@@ -76,7 +83,8 @@ def case(theorem: str, loss: Loss, sites, batch: int | None, rounds: int) -> Cas
 
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """Per theorem, one row per seed and round: Omega, |G|^2, the distance to x*, and each bound."""
-    found, seeds = cases(quick), (3 if quick else 10)
+    seeds, rounds = FORMS[quick].values()
+    found = cases(rounds)
     return len(found), (runs(c, seeds if c.problem.batch else 1) for c in found)
 
 
@@ -169,24 +177,18 @@ def bound_claim(theorem: str, quote: str, measured: str, certain: bool = False) 
     )
 
 
-PL_BOUND = (
-    r"\mathbb{E} [\Omega^{R+1}]\le& \left(1-\frac{\mu \tilde{\eta}}{3}\right)^R  "
-    r"\mathbb{E}[\Omega^1] +  \frac{18\sigma^2}{\mu n\tau b} +   "
-    r"\frac{168 L^2\tilde{\eta}^2 B_g^2}{\mu \eta_g^2}."
-)
+PL_BOUND = "E[Ω^(R+1)] ≤ (1 − μη̃/3)^R E[Ω¹] + 18σ²/(μnτb) + 168 L² η̃² B_g²/(μη_g²)."
 CLAIMS = (
     bound_claim(
         "3.5",
-        r"\le \frac{\mathbb{E}\left[\Omega^{1}\right]}{0.3\tilde{\eta} R}  \!+\!  "
-        r"\frac{20\sigma^2}{n\tau b}\!+\!\frac{187L^2\tilde{\eta}^2 B_g^2}{\eta_g^2}.",
+        "[...] ≤ E[Ω¹]/(0.3 η̃ R) + 20σ²/(nτb) + 187 L² η̃² B_g²/η_g².",
         "mean of |G|^2 so far",
     ),
     bound_claim("3.6", PL_BOUND, "Omega"),
     bound_claim("3.6, full gradients", PL_BOUND, "Omega", certain=True),
     bound_claim(
         "3.7",
-        r"+\frac{30\tilde{\eta}\sigma^2}{\mu_{sc} n \tau b}"
-        r"+\frac{21\tilde{\eta} B_g^2}{\mu_{sc}\eta_g^2 }.",
+        "[...] + 30 η̃σ²/(μ_sc nτb) + 21 η̃ B_g²/(μ_sc η_g²).",
         "Omega_sc",
     ),
 )

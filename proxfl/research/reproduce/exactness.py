@@ -35,7 +35,12 @@ from proxfl.research.runs import run, where
 from proxfl.research.styles import BOUNDS, SHADES, style
 
 TAU, BATCH = 5, 8
-CAPTION = "Means over seeds, with bounds on them; longest stable steps, predicted and measured."
+FORMS = {"rounds": 5000, "seeds": 20}, {"rounds": 300, "seeds": 3}  # whole and quick
+CAPTIONS = {
+    "bounds": "Means over seeds, and bounds on them.",
+    "steps": "Longest stable steps, predicted and measured, times the largest curvature λ of the "
+    "mean loss at the solution.",
+}
 COLOUR = style("Algorithm 1")["color"]
 ROUNDING = 1e-14  # of an objective of about 1: differences below it are none
 RESIDUAL, GAP = r"mean of $\|\mathcal{G}\|^2$ so far", r"$F - F^\star$"
@@ -66,12 +71,12 @@ def panels() -> list[dict[str, Any]]:
     simplex = squares | {"problem": Problem(Simplex(1.0), jnp.full(10, 0.1), Squared())}
     wavy = classes | {"problem": Problem(L1(0.002), zeros, SigmoidLoss())}
     return [
-        {"name": "$\\ell_1$ logistic, the paper's steps"} | classes,
-        {"name": "$\\ell_1$ least squares, the paper's steps"} | squares,
+        {"name": "ℓ₁ logistic, the paper's steps"} | classes,
+        {"name": "ℓ₁ least squares, the paper's steps"} | squares,
         {"name": "simplex, the longest step of B", "longest": True} | simplex,
-        {"name": "$\\ell_1$ logistic, batches of 8", "batch": BATCH} | classes,
-        {"name": "$\\ell_1$ least squares, batches of 8", "batch": BATCH} | squares,
-        {"name": "$\\ell_1$ sigmoid, the longest step of A", "longest": True} | wavy,
+        {"name": "ℓ₁ logistic, batches of 8", "batch": BATCH} | classes,
+        {"name": "ℓ₁ least squares, batches of 8", "batch": BATCH} | squares,
+        {"name": "ℓ₁ sigmoid, the longest step of A", "longest": True} | wavy,
     ]
 
 
@@ -101,11 +106,17 @@ def solve(problem: Problem, shards: Shard) -> tuple[float, Any]:
     return float(solved.history["objective"][-1]), jnp.asarray(solved.model)
 
 
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    steps = {"steps": stability.plan(quick), "stability rounds": stability.ROUNDS}
+    return {**FORMS[quick], "tau": TAU, "batch": BATCH, **steps}
+
+
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """Rows of bounds, one per panel, seed and round; and rows of steps, one per problem and tau."""
     with precision(np.float64):
         asked, plan = panels(), stability.plan(quick)
-    rounds, seeds = (300, 3) if quick else (5000, 20)
+    rounds, seeds = FORMS[quick].values()
 
     def parts() -> Iterator[Frame]:
         for one in asked:

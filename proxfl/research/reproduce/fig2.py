@@ -38,13 +38,14 @@ from proxfl.research.styles import style
 
 THETA, TAU, ETA, ETA_G, ROWS, D = 0.0005, 20, 2.0, 8.0, 2000, 20
 BATCHES = (1, 20)
+SEEN = 200  # observations of a run
 MUS = (1e-2, 1e-3)
 METHODS = ("Algorithm 1", "FedDA", *FAST)
-CAPTION = (
-    "Above: medians over draws, bands from the first to the ninth decile. Below, for each draw: "
-    "the bias (optimality of the mean model over the last quarter of the rounds) against the root "
-    "mean square of the optimality there; on the dashed line all that is left is bias."
-)
+CAPTIONS = {
+    "fig2": "Above: medians over draws, bands from the first to the ninth decile. Below, for each "
+    "draw: the bias (optimality of the mean model over the last quarter of the rounds) against the "
+    "root mean square of the optimality there; on the dashed line all that is left is bias."
+}
 
 
 @pytree
@@ -65,9 +66,16 @@ def methods(L: float) -> Iterator[tuple[str, str, Algorithm]]:
             yield name, f"mu = {mu:g} L", FastFedDA(mu * L, 2 * L, TAU, counted)
 
 
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    size = {"draws": 2, "rounds": 200} if quick else {"draws": 10, "rounds": 4000}
+    steps = {"tau": TAU, "eta": ETA, "eta_g": ETA_G, "mu over L": MUS}
+    return size | {"observations": SEEN, "batches": BATCHES, "theta": THETA, "rows": ROWS} | steps
+
+
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """One row per batch, method, draw and observed round; a part is one method's runs."""
-    seeds, rounds = (2, 200) if quick else (10, 4000)
+    seeds, rounds = (settings(quick)[name] for name in ("draws", "rounds"))
     L = window()
     shards = []
     for seed in range(seeds):
@@ -91,7 +99,7 @@ def runs(
         [1 / L] * count,
         range(count),
         rounds,
-        rows=200,
+        rows=SEEN,
         more=[{f"x{j}": Coordinate(j) for j in range(D)}] * count,
     )
     models = [f"x{j}" for j in range(D)]

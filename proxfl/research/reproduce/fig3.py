@@ -2,10 +2,10 @@
 
 Settings of the paper: ten clients, half of their examples drawn evenly and half by label;
 g = theta |x|_1 on all parameters, biases included; theta = 1e-4, eta = 0.005, eta_g = 1, batches of
-10, tau 5 and 10. It leaves open, and we choose: pixels scaled to 0..1, He's start, 12,000 rounds at
+10, tau 5 and 10. It leaves open, and we choose: pixels scaled to 0..1, He's start, 5,000 rounds at
 the paper's theta and 2,500 at others, ten seeds; a seed fixes the partition, the start and the
 batches, the same for both methods. Larger theta are added, where the l1 norm removes most of the
-network.
+network. Accuracy still rises at the end of 5,000 rounds.
 
 All is computed in float32 (on a GPU too, where the default would be TF32). The seeds of a case run
 side by side in one program. Each case is one CSV file, written when it ends; a case whose file
@@ -19,7 +19,6 @@ import csv
 import dataclasses
 import io
 import itertools
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +41,7 @@ from proxfl.prox.leaves import OnLeaves
 from proxfl.prox.norms import L1
 from proxfl.pytree import pytree
 from proxfl.research import cnn
+from proxfl.research.reproduce.settings import keep
 from proxfl.storage.files import write_text
 
 METHODS: dict[str, Callable[..., Algorithm]] = {"Algorithm 1": Decoupled, "FedDA": FedDA}
@@ -53,9 +53,9 @@ TAUS = (5, 10)
 class Settings:
     """What all runs of one folder have in common; `None` examples are all of them."""
 
-    rounds: int = 12_000  # at the paper's theta
+    rounds: int = 5000  # at the paper's theta
     fewer: int = 2500  # at others
-    every: int = 100
+    every: int = 50
     seeds: int = 10
     eta: float = 0.005
     eta_g: float = 1.0
@@ -116,7 +116,7 @@ def compute(
     data: Path | None = None,
 ) -> Iterator[Path]:
     """Run every case whose file is not in `out` yet, and yield all the files."""
-    keep_settings(out, settings)
+    keep(out / "settings.json", dataclasses.asdict(settings))
     digits, shards = None, None
     for theta, tau, method in itertools.product(thetas, taus, METHODS):
         case = Case(method, tau, theta)
@@ -126,16 +126,6 @@ def compute(
             shards = shards or federate(digits.train, settings.clients, settings.seeds)
             write_text(path, as_csv(case, run_case(case, settings, shards, digits.test)))
         yield path
-
-
-def keep_settings(out: Path, settings: Settings) -> None:
-    """A folder holds runs of one kind; going on with others would mix them."""
-    path = out / "settings.json"
-    text = json.dumps(dataclasses.asdict(settings), indent=1) + "\n"
-    if not path.is_file():
-        write_text(path, text)
-    elif path.read_text() != text:
-        raise ValueError(f"{out} holds runs of other settings (see {path}); use another folder.")
 
 
 def subset(digits: Mnist, settings: Settings) -> Mnist:

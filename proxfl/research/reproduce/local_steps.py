@@ -22,7 +22,7 @@ from proxfl.engine.measure import optimality
 from proxfl.engine.sweep import sweep
 from proxfl.precision import precision
 from proxfl.research.reproduce.ablation import THETA, D, Federation, federations, problem_with
-from proxfl.research.reproduce.claims import Claim, Finding
+from proxfl.research.reproduce.claims import BANDS, Claim, Finding
 from proxfl.research.runs import where
 from proxfl.research.styles import style, variant
 
@@ -31,12 +31,25 @@ STEPS = tuple(np.geomspace(0.25, 32.0, 22))  # eta_round L, a quarter apart
 SERVER = (1.0, 4.0, 16.0)
 ROUNDS = 300
 LEVEL = 1e-6
-CAPTION = "Medians over draws, bands from the first to the ninth decile."
+CAPTIONS = {"local-steps": BANDS}
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    return {
+        "draws": 2 if quick else 20,
+        "rounds": ROUNDS,
+        "level": LEVEL,
+        "tau": TAUS,
+        "eta_round L": [round(step, 4) for step in STEPS],
+        "eta_g": SERVER,
+        "theta": THETA,
+    }
 
 
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """One row per tau, draw and grid point: rounds to the level, and where the run ended."""
-    drawn = federations(10, 1.0, THETA, 2 if quick else 20)
+    drawn = federations(10, 1.0, THETA, settings(quick)["draws"])
     plan = list(product(TAUS, range(len(drawn))))
     return len(plan), (runs(tau, seed, drawn[seed]) for tau, seed in plan)
 

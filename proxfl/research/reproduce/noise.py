@@ -23,12 +23,12 @@ from proxfl.losses import Squared
 from proxfl.precision import precision
 from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1
-from proxfl.research.reproduce.claims import Claim, Finding
+from proxfl.research.reproduce.claims import BANDS, Claim, Finding
 from proxfl.research.runs import traces, where
 from proxfl.research.styles import style
 
 D, ROUNDS = 10, 4000
-CAPTION = "Medians over draws, bands from the first to the ninth decile; dashed, the order claimed."
+CAPTIONS = {"noise": f"{BANDS} Dashed, the order that the paper claims."}
 
 
 class Setting(NamedTuple):
@@ -49,9 +49,15 @@ TITLES |= {"step": r"$\eta\,\eta_g\,\tau\,L$"}
 CLAIMED = {"b": -1, "n": -1, "tau": -1}
 
 
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    size = {"draws": 2, "rounds": 200} if quick else {"draws": 20, "rounds": ROUNDS}
+    return size | {"d": D, "base": Setting()._asdict(), "dials": DIALS}
+
+
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """One row per dial, value and draw: the residual. The last part has full gradients."""
-    seeds, rounds = (2, 200) if quick else (20, ROUNDS)
+    seeds, rounds = (settings(quick)[name] for name in ("draws", "rounds"))
     plan = [(dial, value) for dial, values in DIALS.items() for value in values]
     made = lambda dial, value: Setting()._replace(**{dial: value})
     jobs = [(dial, value, made(dial, value)) for dial, value in plan]
@@ -131,7 +137,7 @@ CLAIMS = (
         "a residual of the order of sigma^2 / (n tau b)",
         THEOREM,
         r"Theorem 3.5 demonstrates that Algorithm 1 converges sublinearly to a residual error of "
-        r"order $\mathcal{O}({\sigma^2}/{(n\tau b)} + {L^2 \tilde{\eta}^2 B_g^2}/{\eta_g^2})$.",
+        "order O(σ²/(nτb) + L² η̃² B_g²/η_g²).",
         "slope of the logarithm of the mean square optimality on the plateau against that of b, n "
         "and tau, eta_round held",
         "in a draw, the fitted slope is at most -0.7: an order bounds from above, so that falling "
@@ -144,7 +150,7 @@ CLAIMS = (
         "larger batches reduce the residual",
         THEOREM,
         r"The first term in the residual is dictated by the stochastic gradient variance "
-        r"$\sigma^2$ and can be mitigated by employing a large batch size $b$.",
+        "σ² and can be mitigated by employing a large batch size b.",
         "slope of the logarithm of the mean square optimality on the plateau against that of b",
         "in a draw, the slope is negative",
         lambda frame: slopes(frame)[["slope in b"]],
@@ -153,7 +159,7 @@ CLAIMS = (
     Claim(
         "a residual error from noise, and none without",
         THEOREM,
-        r"If full local gradients are used, then $\sigma^2 = 0$, rendering this residual term "
+        r"If full local gradients are used, then σ² = 0, rendering this residual term "
         r"zero.",
         "mean square optimality on the plateau, b = 4 and full gradients",
         "in a draw, it is above 1e-18 (optimality 1e-9) with noise and below without",

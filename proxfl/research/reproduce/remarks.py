@@ -28,20 +28,26 @@ from proxfl.losses import Logistic, Squared
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1, Box
-from proxfl.research.reproduce.claims import Claim
-from proxfl.research.reproduce.fig1 import EXACT
+from proxfl.research.reproduce.claims import EXACT, Claim
 from proxfl.research.runs import final, run, where
 from proxfl.research.styles import style
 from proxfl.research.theory.constants import proximal_pl, strong_convexity
 
 D, TAU = 5, 5
 RADII = (1.0, 10.0, 100.0, 1000.0)
-CAPTION = "Left: median and range over draws. Right: every draw."
+ROUNDS, DIRECTIONS = 20_000, 20
+CAPTIONS = {"remarks": "Left: median and range over draws. Right: every draw."}
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    """What the data depend on."""
+    size = {"draws": 2 if quick else 20, "rounds": ROUNDS, "tau": TAU, "d": D}
+    return size | {"radii": RADII, "directions": DIRECTIONS}
 
 
 def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     """Per draw, mu by distance and the distance to x* by round."""
-    seeds = 2 if quick else 20
+    seeds = settings(quick)["draws"]
     return 2 * seeds, (part(seed) for seed in range(seeds) for part in (constants, inside))
 
 
@@ -55,7 +61,7 @@ def constants(seed: int) -> Frame:
         x, optimum, L = solve(problem, shards)
         rows = []
         for radius in RADII:
-            away = rng.standard_normal((20, 10))
+            away = rng.standard_normal((DIRECTIONS, 10))
             points = x + radius * np.linalg.norm(x) * away / np.linalg.norm(away, axis=1)[:, None]
             found = [proximal_pl(problem, shards, jnp.asarray(p), optimum) for p in points]
             rows.append({"study": "pl", "seed": seed, "radius": radius, "mu": min(found) / L})
@@ -84,7 +90,7 @@ def inside(seed: int) -> Frame:
         eta_g = np.sqrt(design.clients)
         method = Decoupled(mu / (150 * L**2) / (eta_g * TAU), eta_g, TAU)
         observe = {"distance": DistanceTo(jnp.asarray(x))}
-    frame = run(method, problem, shards, observe, rounds=20_000, every=200)
+    frame = run(method, problem, shards, observe, rounds=ROUNDS, every=ROUNDS // 100)
     return frame.drop(columns="seconds").assign(study="box", seed=seed)
 
 
@@ -137,8 +143,8 @@ CLAIMS = (
         "indicators: no residual where grad f(x*) = 0",
         "Remark 3.8",
         r"This stronger convergence in the strongly convex case allows us to get rid of the "
-        r"$B_g$-term in the special case that $g$ is an indicator function of a convex set and "
-        r"$\nabla f(\mathbf{x}^{\star})=0$",
+        "B_g-term in the special case that g is an indicator function of a convex set and "
+        "∇f(x*) = 0",
         "relative distance to x* after 20,000 rounds with the steps of Theorem 3.7",
         f"in a draw, it is at or below {EXACT:g}",
         lambda frame: pd.DataFrame({"distance": final(where(frame, study="box"), "distance")}),

@@ -12,11 +12,12 @@ from proxfl.drawing.plots import Frame, save_figures
 from proxfl.engine.compiled import forget_if_many
 from proxfl.report.page import Page
 from proxfl.research.reproduce.claims import Judged, found, in_words, judge, together, write
+from proxfl.research.reproduce.settings import keep
 from proxfl.storage.files import whole
 
-# Each target is a module with draw(table), CLAIMS, FINDINGS, a CAPTION of its figures, and
-# compute(quick, folder), which tells how many parts its table has and makes them one by one; a long
-# one keeps them in the folder.
+# Each target is a module with draw(table), CLAIMS, FINDINGS, CAPTIONS of its figures,
+# settings(quick) and compute(quick, folder), which tells how many parts its table has and makes
+# them one by one; a long one keeps them in the folder.
 TARGETS = {
     "fig1": "proxfl.research.reproduce.fig1",
     "fig2": "proxfl.research.reproduce.fig2",
@@ -48,7 +49,7 @@ def reproduce(names: Sequence[str], out: Path, quick: bool, command: str) -> lis
     """Every target's data, figures and claims under `out`, and one report over all of them.
 
     A target whose data are there already is not computed again, so an interrupted run goes on
-    where it stopped.
+    where it stopped; data of other settings are refused.
     """
     title = "The paper's experiments, run again" if set(names) != {"sites"} else "Real sites"
     page = Page(title, f"Made by: {command}")
@@ -80,7 +81,7 @@ def section(page: Page, name: str, module: Any, figures: Any, claims: Any, more:
     about, *details = (module.__doc__ or "").strip().split("\n\n")
     page.section(f"{name}: {' '.join(about.split())}")
     for key, figure in figures.items():
-        page.figure(figure, f"{key}. {module.CAPTION}")
+        page.figure(figure, f"{key}. {module.CAPTIONS[key]}")
     rows = [[c.name, c.quote, c.rule, in_words(c.measured), c.verdict] for c in claims]
     if rows:
         page.table(["claim", "the paper", "rule", "measured", "verdict"], rows)
@@ -93,7 +94,9 @@ def section(page: Page, name: str, module: Any, figures: Any, claims: Any, more:
 
 def table(module: Any, name: str, folder: Path, quick: bool) -> Frame:
     """The target's data: read if they are complete, else computed and written whole."""
-    path = folder / ("data-quick.csv" if quick else "data.csv")
+    form = "-quick" if quick else ""
+    path = folder / f"data{form}.csv"
+    keep(folder / f"settings{form}.json", module.settings(quick), made=path.exists())
     if not path.exists():
         frames = []
         with progress(name, 1) as report:

@@ -1,30 +1,123 @@
 """Targets write whole files, repeat themselves, and judge claims by the data alone."""
 
+import importlib
 import json
+import sys
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from proxfl.drawing import plots
+from proxfl.errors import InputError
 from proxfl.research.reproduce import fig1, targets
+from proxfl.research.reproduce.claims import Claim, Finding, found, judge
+from proxfl.research.reproduce.settings import keep
+from proxfl.research.runs import final, rounds_to, where
+
+
+class Halving:
+    """An experiment in small: what is halved each round is lower at the end."""
+
+    CAPTIONS = {"halving": "One line per draw."}
+    CLAIMS = (
+        Claim(
+            "it falls",
+            "Section 0",
+            "The value falls.",
+            "the last value",
+            "in a draw, it is below 1",
+            lambda frame: pd.DataFrame({"last": final(frame, "value")}),
+            lambda q: {"lower": q["last"] < 1},
+        ),
+    )
+    FINDINGS = (Finding("It starts at 1", "the first", lambda f: where(f, round=0)[["value"]]),)
+    __doc__ = "Values by round."
+
+    def settings(self, quick):
+        return {"draws": 2 if quick else 20}
+
+    def compute(self, quick, folder):
+        draws = self.settings(quick)["draws"]
+        rows = {"round": range(5), "value": 0.5 ** np.arange(5.0)}
+        return draws, (pd.DataFrame(rows).assign(seed=seed) for seed in range(draws))
+
+    def draw(self, frame):
+        figure, (ax,) = plots.panels(1)
+        ax.plot(frame["round"], frame["value"])
+        return {"halving": figure}
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Figure 1 on three draws and few rounds: enough to draw and to judge, whatever the verdict."""
-    monkeypatch.setattr(fig1, "ROUNDS", {1: 40, 10: 20})
+    monkeypatch.setitem(targets.TARGETS, "halving", "halving")
+    monkeypatch.setitem(sys.modules, "halving", Halving())
 
 
 def test_a_target_writes_data_figures_claims_and_a_report(small, tmp_path):
-    found = targets.reproduce(["fig1"], tmp_path, True, "proxfl reproduce fig1 --quick")
-    folder = tmp_path / "fig1"
-    for name in ("data-quick.csv", "fig1-paper.png", "fig1-paper.svg", "fig1-calibrated.svg"):
+    found = targets.reproduce(["halving"], tmp_path, False, "proxfl reproduce halving")
+    folder = tmp_path / "halving"
+    for name in ("data.csv", "settings.json", "halving.png", "halving.svg"):
         assert (folder / name).stat().st_size > 0
     written = json.loads((tmp_path / "claims.json").read_text())
-    assert [row["verdict"] for row in written["claims"]] == [claim.verdict for claim in found]
+    assert [row["verdict"] for row in written["claims"]] == [found[0].verdict] == ["holds"]
     told = (tmp_path / "claims.md").read_text()
     assert all(claim.quote in told and claim.rule in told for claim in found)
     assert all(name in told for name in written["found besides"])
     assert "<img" in (tmp_path / "report.html").read_text()
     first = {p.name: p.read_bytes() for p in folder.iterdir()}
-    (folder / "data-quick.csv").unlink()
-    targets.reproduce(["fig1"], tmp_path, True, "proxfl reproduce fig1 --quick")
+    (folder / "data.csv").unlink()
+    targets.reproduce(["halving"], tmp_path, False, "proxfl reproduce halving")
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == first
+
+
+COMMITTED = Path(__file__).parents[3] / "results"
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_committed_verdicts_and_findings_follow_from_committed_data(name):
+    """By the rules as they are now; the data are those of the settings as they are now."""
+    kind = "sites" if name == "sites" else "reproduce"
+    module = importlib.import_module(targets.TARGETS[name])
+    written = json.loads((COMMITTED / kind / "claims.json").read_text())
+    frame = targets.table(module, name, COMMITTED / kind / name, False)
+    rows = {row["name"]: row for row in written["claims"]}
+    for claim in module.CLAIMS:
+        judged = judge(claim, frame)._asdict()
+        judged["parts"] = [part._asdict() for part in judged["parts"]]
+        assert json.loads(json.dumps(judged)) == rows[claim.name]
+    for key, finding in found(module.FINDINGS, frame).items():
+        assert finding == written["found besides"][key]
+
+
+def test_fig1_keeps_the_first_round_at_each_level_as_finely_as_it_observed():
+    seen = pd.DataFrame({"tau": 10, "seed": 0, "round": range(2001)})
+    table = seen.assign(optimality=0.99 ** seen["round"].to_numpy(float))
+    kept = table[fig1.drawn(table) | fig1.arrives(table)]
+    for level in fig1.LEVELS:
+        assert rounds_to(kept, level)[0] == rounds_to(table, level)[0]
+    assert len(kept) < len(table) / 10
+
+
+@pytest.mark.parametrize("stamp", [None, "{}\n"])
+def test_data_of_other_or_unknown_settings_are_refused(tmp_path, stamp):
+    (tmp_path / "data-quick.csv").write_text("panel\n")
+    if stamp is not None:
+        (tmp_path / "settings-quick.json").write_text(stamp)
+    with pytest.raises(InputError, match="use another folder"):
+        targets.table(fig1, "fig1", tmp_path, True)
+
+
+def test_a_stamp_is_written_once_and_before_there_are_data(tmp_path):
+    path = tmp_path / "settings.json"
+    keep(path, {"rounds": 3})
+    keep(path, {"rounds": 3}, made=True)
+    with pytest.raises(InputError, match="settings.json"):
+        keep(path, {"rounds": 4})
+
+
+@pytest.mark.parametrize("path", targets.TARGETS.values(), ids=targets.TARGETS)
+def test_the_quick_form_is_told_from_the_whole_one(path):
+    settings = importlib.import_module(path).settings
+    assert json.dumps(settings(True)) != json.dumps(settings(False))
