@@ -25,11 +25,9 @@ ALL = (
     "pooled",
     "flower",
     "pfl_research",
-    "rounds",
     "exchanges",
     "wide",
     "coverage",
-    "leads",
     "startup",
 )
 ON_GPU = ("cnn", "cnn_variants", "torch_loss", "sweeps", "million")
