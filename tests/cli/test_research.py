@@ -103,7 +103,8 @@ def test_steps_are_proposed_and_judged(problem):
     line = lambda start: [x for x in told.splitlines() if x.startswith(f"│ {start}")]
     [strong] = line("mu, strong convexity")
     covered = [x for x in line("the paper's Theorem 3.7") if "covered" in x]
-    assert bool(covered) == ("proven" in strong and problem != "simplex")
+    convex = "proven" in strong and float(strong.split("│")[2]) > 0
+    assert bool(covered) == (convex and problem != "simplex")
     assert bool(line("the paper's Theorem 3.5")) == (problem != "simplex")  # B_g is infinite
 
 

@@ -11,6 +11,7 @@ from proxfl.deploy.protocol.wire import Header
 from proxfl.deploy.server.federation import settings_of
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.site.noise import BYTES, FILE
+from proxfl.storage.sealed import read_sealed
 from tests import cases
 from tests.deploy.world import SEED, World, deployed
 
@@ -54,7 +55,7 @@ def test_a_sites_noise_is_its_own_and_the_same_only_for_the_same_question(name, 
     np.testing.assert_array_equal(first, sent(visit(world, step=5)))  # in a new life of the server
     assert not np.array_equal(first, sent(visit(world, step=6, round=1)))
     secret = tmp_path / "a" / "site-1" / FILE
-    assert len(secret.read_bytes()) == BYTES and secret.stat().st_mode & 0o777 == 0o600
+    assert len(read_sealed(secret)) == BYTES and secret.stat().st_mode & 0o777 == 0o600
     other = World(tmp_path / "b", NOISY[name])  # the same data, seed and question
     assert not np.array_equal(first, sent(visit(other)))
 

@@ -122,7 +122,7 @@ def test_sums_that_are_not_those_of_a_question_are_refused(tmp_path):
         with pytest.raises(InputError, match="other data at a site, other options or another"):
             again.sum_at(*again.place(asks))
     place[0].write_bytes(b"torn")
-    with pytest.raises(InputError, match="is no sum of a path; restore it"):
+    with pytest.raises(InputError, match="does not fit its digest"):
         kept.sum_at(*place)
 
 
