@@ -43,11 +43,12 @@ STYLES: dict[str, tuple[str, str, str]] = {
 # Variants of Algorithm 1, such as its settings, are shades of its black.
 SHADES = (BLACK, "#6B6B6B", "#A8A8A8")
 
-# What is no method: bounds on what is measured.
+# What is no method, bounds on what is measured, has colours that no method has.
+INDIGO, WINE = "#332288", "#882255"
 BOUNDS: dict[str, dict[str, Any]] = {
-    "our bound": {"color": BLUE, "linestyle": "-"},
-    "the paper's bound, as printed": {"color": RED, "linestyle": "--"},
-    "the paper's, noise redone": {"color": RED, "linestyle": ":"},
+    "our bound": {"color": INDIGO, "linestyle": "-"},
+    "the paper's bound, as printed": {"color": WINE, "linestyle": "--"},
+    "the paper's, noise redone": {"color": WINE, "linestyle": ":"},
 }
 
 

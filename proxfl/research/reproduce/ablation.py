@@ -400,11 +400,12 @@ CLAIMS = (
         r"However, to ensure convergence, the accuracy needs to increase by every iteration, "
         r"resulting in an impractically large number of local updates.",
         "final optimality of FedDR and FedADMM with ten warm-started gradient steps in every round",
-        f"in a draw, with that fixed number they do not get below {EXACT:g}",
+        "none: the sentence is about what a theory asks for on every non-convex problem, and a run "
+        "on one problem, here a strongly convex one, can neither confirm nor refute that",
         fixed_work,
-        lambda q: {name: q[name] > EXACT for name in ("FedDR", "FedADMM")},
-        "Warm starts make the inner error shrink along with the outer one. The sentence speaks of "
-        "what their theory asks for on non-convex problems; this is a strongly convex one.",
+        lambda q: {},
+        "On this problem ten steps suffice: warm starts make the inner error shrink along with the "
+        "outer one.",
     ),
     Claim(
         "FedADMM performs like FedDR",
@@ -417,6 +418,8 @@ CLAIMS = (
         lambda q: {
             "identical": (q["rounds to 1e-6, FedDR"] - q["rounds to 1e-6, FedADMM"]).abs() <= 30
         },
+        "With alpha = 1 and equal inner work the two are one iteration in two notations, and the "
+        "league enters them as one: it can fail only by a fault in one of our two programs.",
     ),
 )
 

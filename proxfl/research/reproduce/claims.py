@@ -105,6 +105,9 @@ def part(what: str, true: Any, certain: bool = False) -> Part:
 
 
 def verdict(parts: Sequence[Part]) -> str:
+    """A claim without parts is one that its data cannot decide."""
+    if not parts:
+        return UNTESTED
     if all(part.low > MOST for part in parts):
         return HOLDS
     return FAILS if all(part.high < MOST for part in parts) else IN_PART

@@ -37,7 +37,8 @@ from proxfl.research.styles import BOUNDS, SHADES, style
 TAU, BATCH = 5, 8
 FORMS = {"rounds": 5000, "seeds": 20}, {"rounds": 300, "seeds": 3}  # whole and quick
 CAPTIONS = {
-    "bounds": "Means over seeds, and bounds on them.",
+    "bounds": "Means over seeds, and bounds on them. An objective is known up to its rounding, "
+    "some 1e-15 here: where a bound falls below that, what is measured does not speak to it.",
     "steps": "Longest stable steps, predicted and measured, times the largest curvature λ of the "
     "mean loss at the solution.",
 }

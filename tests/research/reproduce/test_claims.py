@@ -35,8 +35,8 @@ EXAMPLES = {
         same(1e-3, *METHODS) | {"FedMid": 1e-4, "FedMid, no server prox": 1e-6},
     ),
     "FedMid: averaging destroys sparsity": (
-        {"FedMid without a server prox": 20, "FedMid": 20, "Algorithm 1": 5},
-        {"FedMid without a server prox": 5, "FedMid": 5, "Algorithm 1": 5},
+        {"clients' own": 5, "their mean": 20, "Algorithm 1": 5},
+        {"clients' own": 15, "their mean": 5, "Algorithm 1": 5},
     ),
     "FedMid: smaller steps are better": (
         dict(zip(FEDMID, (0.9, 0.5, 0.1), strict=True)),
@@ -127,9 +127,6 @@ EXAMPLES = {
         }
         for ours, theirs in ((1, 2), (2, 1))
     ),
-    "FedDR and FedADMM need very many local updates": tuple(
-        same(end, "FedDR", "FedADMM") for end in (1e-3, 1e-15)
-    ),
     "FedADMM performs like FedDR": (
         {"rounds to 1e-6, FedDR": 300.0, "rounds to 1e-6, FedADMM": 300.0},
         {"rounds to 1e-6, FedDR": 300.0, "rounds to 1e-6, FedADMM": 900.0},
@@ -155,13 +152,20 @@ EXAMPLES = {
 }
 
 
+# What runs cannot decide: the claim stands in the table with its data and without a verdict on it.
+UNDECIDED = ("FedDR and FedADMM need very many local updates",)
+
+
 def judged(claim: Claim, row, draws=DRAWS) -> Judged:
     given = pd.DataFrame([row] * (1 if claim.certain else draws))
     return claims.judge(claim._replace(measure=lambda table: given), None)
 
 
-def test_every_claim_has_examples():
-    assert set(EXAMPLES) == set(CLAIMS)
+def test_every_claim_has_examples_or_says_why_it_has_no_rule():
+    assert set(EXAMPLES) | set(UNDECIDED) == set(CLAIMS)
+    for name in UNDECIDED:
+        assert CLAIMS[name].rule.startswith("none: ")
+        assert judged(CLAIMS[name], {"FedDR": 1e-15}).verdict == UNTESTED
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

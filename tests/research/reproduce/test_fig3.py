@@ -11,6 +11,7 @@ from proxfl.data.mnist import Mnist, Pictures
 from proxfl.engine.sweep import Sweep
 from proxfl.research.reproduce import fig3, network
 from proxfl.research.reproduce.fig3 import Case, Settings
+from proxfl.research.runs import where
 
 SETTINGS = Settings(rounds=2, fewer=2, every=1, seeds=2, batch=2, clients=2, train=40, test=4)
 ALL = fig3.PAPER | {"settings": SETTINGS}
@@ -110,8 +111,14 @@ def test_the_figures_show_every_method_and_have_names_on_their_axes(tmp_path, do
     by_round, by_weight = network.draw(frame).values()
     for ax in (*by_round.axes, *by_weight.axes):
         assert ax.get_ylabel()
-    for ax in by_round.axes:
+    above, below = by_round.axes[:2], by_round.axes[2:]
+    for ax in above:
         assert [line.get_label() for line in ax.get_lines()] == list(fig3.METHODS)
+    paper = where(frame, theta=fig3.PAPER_THETA)
+    for ax, (_, rows) in zip(below, paper.groupby("tau"), strict=True):
+        ours, theirs = (where(rows, method=m).groupby("round")["accuracy"] for m in fig3.METHODS)
+        drawn = ax.get_lines()[0].get_ydata()
+        assert np.allclose(drawn, 100 * (ours.median() - theirs.median()))  # all seeds are equal
     assert len(by_weight.axes[0].get_lines()) == 4
     for i, figure in enumerate((by_round, by_weight)):
         figure.savefig(tmp_path / f"{i}.svg")
