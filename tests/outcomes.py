@@ -18,14 +18,15 @@ from proxfl.storage.files import remove, write_text
 
 FOLDER = Path(__file__).parent.parent / "results" / "soak"
 WHOLE, REST = "1/1", "rest"
+FAILED = "seeds that failed"
 PART = os.environ.get("PROXFL_SOAK", WHOLE)
 
 
 def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str]]) -> None:
     """Go through many seeds, some at a time, and write how all so far have ended.
 
-    A run that is cut short leaves what it has done. A failure ends it, and nothing of that block is
-    written.
+    A run that is cut short leaves what it has done. A failure ends it: the seeds of its block are
+    written as failed, and stay so until they are gone through without one.
     """
     own, path = seeds, FOLDER / f"{name}.json"
     if PART not in (WHOLE, REST):
@@ -38,16 +39,41 @@ def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str
     for gap in left_out(own, told["seeds"]):
         for start in range(0, len(gap), block):
             some = gap[start : start + block]
-            reached = merged([*told["seeds"], [some[0], some[-1]]])
-            told = {
+            here, failed = [some[0], some[-1]], told.get(FAILED, [])
+            about = {
                 "command": f"pytest -m soak {os.environ['PYTEST_CURRENT_TEST'].split('::')[0]}",
-                "seeds": reached,
                 "seeds asked for": len(seeds),
-                "seeds reached": sum(last + 1 - first for first, last in reached),
-                "ends": dict(sorted(together(told["ends"], run(some)).items())),
             }
-            write_text(path, json.dumps(told, indent=1) + "\n")
+            try:
+                ends = run(some)
+            except Exception:
+                failed = [*failed, here] if here not in failed else failed
+                write(path, told | about | {"seeds reached": size(told["seeds"]), FAILED: failed})
+                raise
+            reached = merged([*told["seeds"], here])
+            told = about | {
+                "seeds": reached,
+                "seeds reached": size(reached),
+                "ends": dict(sorted(together(told["ends"], ends).items())),
+            }
+            if failed := uncovered(failed, reached):
+                told[FAILED] = failed
+            write(path, told)
             print(name, some[-1], file=sys.stderr)
+
+
+def write(path: Path, told: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps(told, indent=1) + "\n")
+
+
+def size(ranges: list[list[int]]) -> int:
+    return sum(last + 1 - first for first, last in ranges)
+
+
+def uncovered(ranges: list[list[int]], reached: list[list[int]]) -> list[list[int]]:
+    """Those that nothing went through since."""
+    inside = lambda one: any(first <= one[0] and one[1] <= last for first, last in reached)
+    return [one for one in ranges if not inside(one)]
 
 
 def left_out(seeds: range, reached: list[list[int]]) -> Iterator[range]:
@@ -87,9 +113,12 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     ends: Counter[str] = Counter()
     for part in parts:
         ends = together(ends, part["ends"])
-    reached = sum(part["seeds reached"] for part in parts)
-    kept = {"seeds": seeds, "seeds reached": reached, "ends": dict(sorted(ends.items()))}
-    return parts[0] | kept
+    kept = {"seeds": seeds, "seeds reached": size(seeds), "ends": dict(sorted(ends.items()))}
+    made = parts[0] | kept
+    made.pop(FAILED, None)
+    if failed := uncovered(sorted(one for part in parts for one in part.get(FAILED, [])), seeds):
+        made[FAILED] = failed
+    return made
 
 
 def page() -> str:
@@ -105,6 +134,9 @@ def page() -> str:
         seeds = ", ".join(f"{first} to {last}" for first, last in told["seeds"])
         reached = f"{told['seeds reached']:,} of {told['seeds asked for']:,} seeds ({seeds})"
         lines += [f"## {path.stem}", "", f"`{told['command']}`: {reached}.", ""]
+        if failed := told.get(FAILED):
+            blocks = ", ".join(f"{first} to {last}" for first, last in failed)
+            lines += [f"**A block with these seeds failed: {blocks}.**", ""]
         lines += ["| end | number |", "| --- | ---: |"]
         lines += [f"| {end} | {number:,.6g} |" for end, number in told["ends"].items()] + [""]
     return "\n".join(lines)
@@ -115,7 +147,7 @@ def main() -> None:
     for name in sorted({path.name.split(".")[0] for path in FOLDER.glob("*.*.json")}):
         paths = [*FOLDER.glob(f"{name}.json"), *FOLDER.glob(f"{name}.*.json")]
         told = joined([json.loads(path.read_text()) for path in paths])
-        write_text(FOLDER / f"{name}.json", json.dumps(told, indent=1) + "\n")
+        write(FOLDER / f"{name}.json", told)
         for path in paths:
             if path.name != f"{name}.json":
                 remove(path)

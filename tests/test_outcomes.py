@@ -7,12 +7,12 @@ import pytest
 from tests import outcomes
 
 
-def reach(monkeypatch, part, seeds=range(100, 150), until=1000):
+def reach(monkeypatch, part, seeds=range(100, 150), until=1000, end=KeyboardInterrupt):
     """A part of a test that is cut short when it comes to a seed."""
 
     def run(some):
         if until in some:
-            raise KeyboardInterrupt
+            raise end
         return Counter({"even": sum(seed % 2 == 0 for seed in some), "largest": max(some)})
 
     monkeypatch.setattr(outcomes, "PART", part)
@@ -68,3 +68,16 @@ def test_the_rest_is_what_the_whole_has_not_reached(folder, monkeypatch):
     reach(monkeypatch, "rest")
     assert (folder / "some.json").read_text() == whole
     reach(monkeypatch, "rest", until=100)
+
+
+def test_a_block_that_failed_is_told_until_it_is_gone_through(folder, monkeypatch):
+    told = lambda: (folder / "table.md").read_text()
+    for part, start in ("1/2", 100), ("2/2", 125):
+        with pytest.raises(AssertionError):
+            reach(monkeypatch, part, until=start + 5, end=AssertionError)
+    outcomes.main()
+    assert "8 of 50 seeds (100 to 103, 125 to 128)" in told()
+    assert "A block with these seeds failed: 104 to 107, 129 to 132." in told()
+    reach(monkeypatch, "rest")
+    outcomes.main()
+    assert "50 of 50" in told() and "failed" not in told()

@@ -59,7 +59,7 @@ def test_a_thousand_runs_do():
 
 @pytest.mark.soak
 def test_a_hundred_thousand_runs_do():
-    each, workers = 500, len(os.sched_getaffinity(0))
+    each, workers = 2_000, len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(workers) as pool:
         run = lambda seeds: sum(pool.map(ends_of, seeds[::each], repeat(each)), Counter())
         soak("faults", range(100_000, 200_000), each * workers, run)
