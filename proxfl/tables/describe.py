@@ -15,18 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from proxfl.tables.hiding import OVERALL, Counts, hidden
 from proxfl.tables.schema import Schema
-from proxfl.tables.survey import (
-    OVERALL,
-    Counts,
-    Site,
-    Sums,
-    Surveyed,
-    described_table,
-    hidden,
-    parts_of,
-    survey,
-)
+from proxfl.tables.survey import Site, Sums, Surveyed, described_table, parts_of, survey
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -63,12 +54,8 @@ def describe(paths: Sequence[Path], schema: Schema, smallest: int) -> dict[str, 
 
 
 def over_files(told: Surveyed, smallest: int) -> Described:
-    parts = parts_of(told.kind)
     counts: Any = with_rows(told)
-    total = {part: sum(held[part] for held in counts.values()) for part in ("rows", *parts)}
-    few = lambda part: part != "rows" and 0 < total[part] < smallest
-    of_all = {part: None if few(part) else number for part, number in total.items()}
-    return described(told, {OVERALL: of_all} | hidden(counts, smallest, parts), smallest)
+    return described(told, hidden(counts, smallest, parts_of(told.kind)), smallest)
 
 
 def over_sites(told: Surveyed) -> Described:
@@ -88,12 +75,22 @@ def described(told: Surveyed, counts: dict[str, Counts], smallest: int) -> Descr
     if not told.sums:
         return Described(told.kind.name, counts, {})
     sums, edges = {OVERALL: added(list(told.sums.values())), **told.sums}, told.edges
-    numbers = {
-        s: summary(one, edges) if one.number >= smallest else None for s, one in sums.items()
-    }
+    few = too_few({site: one.number for site, one in told.sums.items()}, smallest)
+    numbers = {s: None if s in few else summary(one, edges) for s, one in sums.items()}
     width = edges[1] - edges[0]
     resolution = float(width) if edges.dtype.kind == "f" else float(width - 1)
     return Described(told.kind.name, counts, numbers, resolution)
+
+
+def too_few(number: dict[str, int], smallest: int) -> set[str]:
+    """Whose numbers are not told: too few, and others by which the sums of those would follow."""
+    order = sorted(number, key=lambda site: number[site])
+    rows, few = 0, {site for site in order if not number[site]}
+    for site in order:
+        if number[site] < smallest or 0 < rows < smallest:
+            few.add(site)
+            rows += number[site]
+    return few | ({OVERALL} if rows < smallest and (rows or not any(number.values())) else set())
 
 
 def added(sums: Sequence[Sums]) -> Sums:

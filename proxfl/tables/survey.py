@@ -10,13 +10,13 @@ Cantelli's inequality at most a twentieth of any numbers is below, and as many a
 5% to 95% are inside. So no cell's edge tells the least or the largest number of any site.
 
 A site tells only what `fewest` rows stand behind. Smaller counts are hidden, with as many others as
-it takes that they do not follow; fewer gaps than that are filled with the site's mean, and fewer
-numbers are not told of; cells of fewer rows are joined with their neighbours.
+it takes that they do not follow (`hiding.py`); fewer gaps than that are filled with the site's
+mean, and fewer numbers are not told of; cells of fewer rows are joined with their neighbours.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from proxfl.tables.files import refuse_without_names
 from proxfl.tables.formats import Frame, read_frame
+from proxfl.tables.hiding import Counts, hidden
 from proxfl.tables.kinds import Column, Identifier
 from proxfl.tables.schema import Schema, refuse_wrong
 from proxfl.tables.sites import LARGEST, Table
@@ -32,12 +33,11 @@ COLUMNS, SPREADS, HISTOGRAMS = QUESTIONS = ("columns", "spreads", "histograms")
 CELLS = 999  # an odd number: the mean is in the middle of a cell
 REACH = 19**0.5  # in spreads
 BITS = 36  # of the numbers that cells are made of: as many as masks keep, and some to spare
-OVERALL, MISSING = "overall", "missing"
+MISSING = "missing"
 
 Numbers = Mapping[str, np.ndarray]
 # A kind of question, what it is about, and how many numbers are asked; answers by site.
 Ask = Callable[[str, Numbers, int], Mapping[str, np.ndarray]]
-Counts = dict[str, int | None]  # None: hidden
 
 
 class Sums(NamedTuple):
@@ -246,40 +246,3 @@ def edges_of(about: Numbers, name: str) -> np.ndarray:
     low, high = int(np.floor(mean - half)), int(np.ceil(mean + half))
     width = -(-(high - low) // CELLS)
     return np.arange(low, high + width + 1, width)
-
-
-def hidden(
-    counts: Mapping[str, Mapping[str, int]], smallest: int, parts: Sequence[str]
-) -> dict[str, dict[str, int | None]]:
-    """The counts of sites without small cells, nor those by which one could be found.
-
-    Rows of the matrix are what the rows of a site are parted into, columns are the sites; totals of
-    both are shown, so no line of it may have a single hidden cell.
-    """
-    table = np.array([[held[part] for held in counts.values()] for part in parts])
-    rest = np.array([held["rows"] for held in counts.values()]) - table.sum(axis=0)
-    table = np.vstack([table, rest])  # of numbers: those that are not missing
-    secret = (table > 0) & (table < smallest)
-    secret[-1] &= len(parts) == 1
-    while True:
-        before = secret.copy()
-        for line, held in ((secret[i], table[i]) for i in range(len(table))):
-            hide_another(line, held)
-        for j in range(len(counts)):
-            hide_another(secret[:, j], table[:, j])
-        if (secret == before).all():
-            break
-    return {
-        site: {"rows": held["rows"]}
-        | {p: None if secret[i, j] else int(table[i, j]) for i, p in enumerate(parts)}
-        for j, (site, held) in enumerate(counts.items())
-    }
-
-
-def hide_another(secret: np.ndarray, held: np.ndarray) -> None:
-    """In a line whose sum is known, one hidden cell is none: hide the smallest other, too."""
-    if secret.sum() == 1 and len(held) > 1:
-        others = np.where(secret | (held == 0), np.inf, held)
-        # A line with nothing else in it tells its only cell by its sum, whatever is hidden.
-        if np.isfinite(others).any():
-            secret[np.argmin(others)] = True

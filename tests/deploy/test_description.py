@@ -15,7 +15,8 @@ from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.errors import InputError
 from proxfl.tables import Schema
 from proxfl.tables.describe import describe
-from proxfl.tables.survey import MISSING, OVERALL, QUESTIONS, REACH, Site, described_table, joined
+from proxfl.tables.hiding import OVERALL
+from proxfl.tables.survey import MISSING, QUESTIONS, REACH, Site, described_table, joined
 from tests.deploy.field import LOOSE, NAMES, Field
 
 SCHEMA = Schema.from_dict(

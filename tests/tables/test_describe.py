@@ -5,14 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
+from scipy.optimize import linprog
 
 from proxfl.tables import Schema
-from proxfl.tables.describe import QUANTILES, describe, over_files
-from proxfl.tables.kinds import Category
-from proxfl.tables.survey import MISSING, OVERALL, Surveyed
+from proxfl.tables.describe import QUANTILES, describe
+from proxfl.tables.hiding import OVERALL, hidden
+from proxfl.tables.survey import MISSING
 from tests.cli import world
 from tests.cli.world import proxfl
 from tests.sentences import said
@@ -76,39 +74,65 @@ def test_a_site_without_the_column_has_it_missing(files, tmp_path):
     assert found["bp"].numbers["other"] is None and found["bmi"].numbers["other"]["mean"] == 1.0
 
 
-tables = arrays.arrays(
-    int,
-    st.tuples(st.integers(2, 5), st.integers(1, 5)),
-    elements=st.sampled_from([0, 1, 2, 4, 5, 6, 30, 200]),
-)
+def random_tables():
+    """Few levels and sites; of some sites one level only, or a total that is small itself."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        shape = rng.integers(2, 5), rng.integers(1, 5)
+        values = [[0, 1, 2, 4, 5, 6, 30, 200], [0, 0, 0, 1, 3, 4000], [0, 0, 1, 2]][seed % 3]
+        yield pytest.param(rng.choice(values, shape), id=str(seed))
+    yield pytest.param(np.array([[4042, 382, 90], [1, 0, 0], [0, 0, 0]]), id="one in all")
 
 
-@given(tables)
-def test_no_hidden_count_follows_from_those_shown(table):
-    """Unless nothing else is in its line, where the total of the line is it."""
-    parts = [f"level {i}" for i in range(len(table) - 1)] + [MISSING]
+def least_and_most(table, secret, cell):
+    """A count's least and most, given all that is shown; as totals go, both are whole."""
+    known = np.where(secret, np.nan, table)
+    bounds = [(0, None) if np.isnan(value) else (value, value) for value in known.ravel()]
+    lines, columns = np.indices(table.shape).reshape(2, -1)
+    of_line = [np.where(columns == 0, -1.0, 1.0) * (lines == i) for i in range(len(table))]
+    of_column = [1.0 * (columns == j) for j in range(table.shape[1])]
+    sums = [0.0] * len(table) + table.sum(axis=0).tolist()
+    ends = [
+        linprog(sign * np.eye(table.size)[cell], A_eq=of_line + of_column, b_eq=sums, bounds=bounds)
+        for sign in (1, -1)
+    ]
+    return ends[0].fun, np.inf if ends[1].status == 3 else -ends[1].fun
+
+
+@pytest.mark.parametrize("table", list(random_tables()))
+@pytest.mark.parametrize("one", [False, True], ids=["levels", "missing"])
+def test_no_hidden_count_is_settled_by_those_shown(table, one):
+    """Every hidden one may have two values at least, whichever totals are known."""
+    table = np.vstack([table[0], table[1:].sum(axis=0)]) if one else table
+    parts = [MISSING] if one else [*(f"level {i}" for i in range(len(table) - 1)), MISSING]
     counts = {
-        f"s{j}": {"rows": int(column.sum()), **dict(zip(parts, column.tolist(), strict=True))}
+        f"s{j}": {"rows": int(column.sum()), **dict(zip(parts, column.tolist(), strict=False))}
         for j, column in enumerate(table.T)
     }
-    # A category has two levels or more, so one that nobody has may have to stand in.
-    levels = [*parts[:-1], "none", "nor this"]
-    told = {s: dict.fromkeys(("none", "nor this"), 0) | held for s, held in counts.items()}
-    rows = {site: held.pop("rows") for site, held in told.items()}
-    told = Surveyed(Category(levels=levels), rows, told, {}, np.zeros(0))
-    shown = over_files(told, 5).counts
-    secret = np.array([[shown[site][part] is None for site in counts] for part in parts])
+    shown = hidden(counts, 5, parts)
+    sites = [OVERALL, *counts]
+    table = np.column_stack([table.sum(axis=1), table])
+    secret = np.array([[shown[site][part] is None for site in sites] for part in parts])
+    secret = np.vstack([secret, secret]) if one else secret
     small = (table > 0) & (table < 5)
-    assert (secret | ~small).all()
-    assert not (secret & (table == 0)).any()
-    for lines, held in ((secret, table), (secret.T, table.T)):
-        for line, values in zip(lines, held, strict=True):
-            assert line.sum() != 1 or (values > 0).sum() == 1
-    known = np.array([shown[OVERALL][part] is not None for part in parts])
-    total = table.sum(axis=1)
-    assert (known == ~((total > 0) & (total < 5))).all()
-    if not small.any():
-        assert not secret.any()
+    assert [shown[site]["rows"] for site in sites] == table.sum(axis=0).tolist()
+    assert (secret | ~small).all() and (small.any() or not secret.any())
+    for cell in np.flatnonzero(secret):
+        least, most = least_and_most(table, secret, cell)
+        assert most > least + 0.5
+
+
+@pytest.mark.parametrize("sizes", [[1, 50], [1, 2, 50], [3, 3], [2, 2], [0, 9], [4, 6, 0]])
+def test_numbers_of_few_rows_do_not_follow_from_those_of_others(tmp_path, sizes):
+    """What is hidden has five rows or more, or what is overall is hidden, too."""
+    for k, size in enumerate(sizes):
+        values = [float(k)] * size + [None] * (9 - min(size, 9))
+        pd.DataFrame({"a": values, "b": 1}).to_csv(tmp_path / f"s{k}.csv", index=False)
+    schema = Schema.from_dict({"a": {"kind": "number"}})
+    numbers = describe(sorted(tmp_path.iterdir()), schema, 5)["a"].numbers
+    untold = sum(size for k, size in enumerate(sizes) if numbers[f"s{k}"] is None)
+    assert all(size >= 5 or numbers[f"s{k}"] is None for k, size in enumerate(sizes))
+    assert (numbers[OVERALL] is None) == (0 < untold < 5)
 
 
 def test_few_rows_are_not_described(tmp_path):

@@ -8,7 +8,8 @@ from proxfl.deploy.masking.replica import Ask, Question
 from proxfl.deploy.protocol.study import Study
 from proxfl.tables import Table
 from proxfl.tables.describe import Described, over_sites
-from proxfl.tables.survey import OVERALL, Numbers, Site, survey
+from proxfl.tables.hiding import OVERALL
+from proxfl.tables.survey import Numbers, Site, survey
 
 
 class MaskedDescription:
