@@ -2,26 +2,32 @@
 
 Clients see mostly one kind of picture. A group penalty on the output channels of a convolution, in
 Algorithm 1, makes whole channels exactly zero; since the convolution has no bias, what is zero can
-be left out, and the smaller module gives the same scores.
+be left out, and the smaller module gives the same scores. Its rival is FedAvg, of whose network the
+smallest channels are removed until as many are left.
 
-`python examples/torch/whole_channels.py` writes results/examples/whole-channels.json and .png.
+`python examples/torch/whole_channels.py` writes results/examples/whole-channels.json and .png, and
+into results/examples/whole-channels/ the smaller networks, by seed and weight.
 """
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import proxfl as px
 from proxfl.drawing import plots
 from proxfl.prox import GroupL2, SumOverLeaves
+from proxfl.research.styles import style
 
 OUT = Path("results/examples")
-CHANNELS, KINDS, SIDE, SEED = 16, 4, 8, 0
-WEIGHTS = (0.0, 0.01, 0.03, 0.1)
+CHANNELS, KINDS, SIDE, ETA, TAU = 16, 4, 8, 0.2, 5
+WEIGHTS, SEEDS = (0.01, 0.02, 0.03, 0.05, 0.1), (0, 1, 2)
+OURS, RIVAL, UNSEEN = "Algorithm 1", "FedAvg, smallest removed", "correct of unseen"
+LOOKS = {OURS: style(OURS), RIVAL: style("FedAvg")}
 
 
 def pictures(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
@@ -33,9 +39,9 @@ def pictures(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
     return (waves + rng.normal(size=waves.shape)).astype(np.float32)[:, None]
 
 
-def clients(rows: int, count: int = KINDS) -> list[tuple[np.ndarray, np.ndarray]]:
+def clients(rows: int, seed: int, count: int = KINDS) -> list[tuple[np.ndarray, np.ndarray]]:
     """Seven of ten pictures of client k are of kind k."""
-    rng, found = np.random.default_rng(SEED), []
+    rng, found = np.random.default_rng([seed, 0]), []
     for k in range(count):
         own = rng.random(rows) < 0.7
         labels = np.where(own, k % KINDS, rng.integers(0, KINDS, rows))
@@ -54,11 +60,14 @@ def network(channels: int) -> nn.Sequential:
     )
 
 
-def smaller(module: nn.Sequential) -> nn.Sequential:
-    """The same function without the channels that are exactly zero."""
+def norms(module: nn.Sequential) -> torch.Tensor:
+    return module[0].weight.detach().flatten(1).norm(dim=1)
+
+
+def smaller(module: nn.Sequential, kept: torch.Tensor) -> nn.Sequential:
+    """The module with these channels alone: the same function, if all others are exactly zero."""
     first, last = module[0].weight.detach(), module[4].weight.detach()
-    kept = first.flatten(1).any(dim=1)
-    made = network(int(kept.sum()))
+    made = network(int(kept.sum())).to(first.dtype)
     with torch.no_grad():
         made[0].weight.copy_(first[kept])
         made[4].weight.copy_(last.unflatten(1, (-1, 4))[:, kept].flatten(1))
@@ -66,67 +75,73 @@ def smaller(module: nn.Sequential) -> nn.Sequential:
     return made
 
 
-def trained(weights: Sequence[float], sites: list, rounds: int) -> Iterator[nn.Sequential]:
-    """The network trained with each weight, from the same start and by one compiled program."""
-    torch.manual_seed(SEED)
+def trained(algorithm: px.Algorithm, weight: float, seed: int, rows: int, rounds: int):
+    torch.manual_seed(seed)
     module = network(CHANNELS)
     loss = px.torch.TorchLoss(module, nn.CrossEntropyLoss(reduction="none"))
-    start = px.torch.parameters(module)
     labels = np.broadcast_to(np.arange(CHANNELS)[:, None, None, None], (CHANNELS, 1, 3, 3))
-    for weight in weights:
-        penalty = GroupL2(labels, np.ones(CHANNELS, np.float32), weight)
-        problem = px.Problem(SumOverLeaves.of({"0.weight": penalty}), start, loss)
-        algorithm = px.Decoupled(eta=0.2, tau=5)
-        result = px.simulate(algorithm, problem, sites, rounds=rounds, observe={})
-        yield result.to(module)
+    penalty = GroupL2(labels, np.ones(CHANNELS, np.float32), weight)
+    of_channels = SumOverLeaves.of({"0.weight": penalty})
+    problem = px.Problem(of_channels, px.torch.parameters(module), loss)
+    about = dict(rounds=rounds, observe={}, progress=False)
+    return px.simulate(algorithm, problem, clients(rows, seed), **about).to(module)
 
 
-def accuracy(module: nn.Module, images: np.ndarray, labels: np.ndarray) -> float:
+def exported(module: nn.Sequential, path: Path) -> nn.Sequential:
+    """The module as it is read again from its file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(module.state_dict(), path)
+    again = network(module[0].out_channels)
+    again.load_state_dict(load_file(path))
+    return again
+
+
+def scores(module: nn.Module, images: np.ndarray) -> torch.Tensor:
     with torch.no_grad():
-        found = module(torch.tensor(images)).argmax(dim=1).numpy()
-    return float((found == labels).mean())
+        return module(torch.tensor(images))
 
 
-def main(weights=WEIGHTS, rows: int = 60, rounds: int = 100, out: Path | None = None) -> list[dict]:
-    sites, found = clients(rows), []
-    rng = np.random.default_rng(SEED + 1)
+def of_one_seed(seed: int, weights, rows: int, rounds: int, out: Path) -> list[dict]:
+    rng, found = np.random.default_rng([seed, 1]), []
     labels = rng.integers(0, KINDS, 1000)
     unseen = pictures(rng, labels)
-    for weight, module in zip(weights, trained(weights, sites, rounds), strict=True):
-        small, given = smaller(module), torch.tensor(unseen)
-        with torch.no_grad():
-            apart = (small(given) - module(given)).abs().max().item()
-        count = lambda module: sum(p.numel() for p in module.parameters())
-        found.append(
-            {
-                "weight": weight,
-                "channels": small[0].out_channels,
-                "parameters": count(small),
-                "correct of unseen": accuracy(small, unseen, labels),
-                "largest difference of a score": apart,
-            }
-        )
-        print(found[-1], flush=True)
-    if out is not None:
-        write(out, found, rounds)
+    whole = trained(px.FedAvg(ETA, tau=TAU), 0.0, seed, rows, rounds)
+    for weight in (0.0, *weights):
+        module = trained(px.Decoupled(ETA, tau=TAU), weight, seed, rows, rounds)
+        kept = norms(module) > 0
+        small = exported(smaller(module, kept), out / str(seed) / f"{weight:g}.safetensors")
+        apart = (scores(small, unseen) - scores(module, unseen)).abs().max().item()
+        largest = norms(whole).argsort(descending=True)[: int(kept.sum())]
+        cut = smaller(whole, torch.zeros_like(kept).scatter(0, largest, True))
+        for method, one in {OURS: small, RIVAL: cut}.items():
+            told = {"method": method, "seed": seed, "weight": weight}
+            told["channels"] = one[0].out_channels
+            told["parameters"] = sum(p.numel() for p in one.parameters())
+            told[UNSEEN] = float((scores(one, unseen).argmax(dim=1).numpy() == labels).mean())
+            found.append(told | ({"largest difference of a score": apart} if one is small else {}))
+            print(found[-1], flush=True)
     return found
 
 
-def write(out: Path, found: list[dict], rounds: int) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    told = {"command": "python examples/torch/whole_channels.py", "seed": SEED, "rounds": rounds}
-    (out / "whole-channels.json").write_text(json.dumps(told | {"found": found}, indent=2) + "\n")
+def main(weights=WEIGHTS, seeds=SEEDS, rows: int = 60, rounds: int = 100, out=OUT) -> list[dict]:
+    parts = [of_one_seed(seed, weights, rows, rounds, out / "whole-channels") for seed in seeds]
+    found = [row for part in parts for row in part]
+    told = {"command": "python examples/torch/whole_channels.py", "rounds": rounds}
+    (out / "whole-channels.json").write_text(json.dumps(told | {"found": found}, indent=1) + "\n")
     figure, (axes,) = plots.panels(1, width=5.0)
-    places = [row["channels"] for row in found], [row["correct of unseen"] for row in found]
-    axes.plot(*places, "o-", color=plots.COLOURS[1])
-    for row, x, y in zip(found, *places, strict=True):
-        beside = {"textcoords": "offset points", "xytext": (0, 5), "ha": "center"}
-        axes.annotate(f"{row['weight']:g}", (x, y), **beside)
-    axes.margins(0.1)
-    title = "The weight of the penalty beside each network"
-    plots.label(axes, title, "channels left", "correct of unseen", log="", legend=False)
+    table = pd.DataFrame(found)
+    for method, look in LOOKS.items():
+        rows_of = table[table["method"] == method]
+        axes.plot(
+            rows_of["channels"], rows_of[UNSEEN], look["marker"], color=look["color"], alpha=0.35
+        )
+        mean = rows_of.groupby("weight")[["channels", UNSEEN]].mean()
+        axes.plot(mean["channels"], mean[UNSEEN], label=method, **look)
+    title = f"Each of {len(seeds)} seeds, and the mean at each weight"
+    plots.label(axes, title, f"channels left of {CHANNELS}", UNSEEN, log="")
     plots.save_figures({"whole-channels": figure}, out)
+    return found
 
 
 if __name__ == "__main__":
-    main(out=OUT)
+    main()
