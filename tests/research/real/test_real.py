@@ -54,6 +54,15 @@ def test_a_draw_has_nine_tenths_of_every_site_and_the_chosen_weight(loaded, pena
     assert problems.weight("any", penalty) > 0
 
 
+def test_fedavg_is_tuned_on_rows_it_has_not_seen(monkeypatch):
+    """Steps that blow up, and one round of a tiny step, lose to a point that learns."""
+    monkeypatch.setattr(prediction, "GRID", ((1e-6, 1), (0.1, 100), (1e3, 100)))
+    sites = made_up()
+    best = prediction.score(sites, np.ones(90, bool), prediction.averaging(sites))
+    (learns,) = prediction.fedavg(sites, [(0.1, 100)])
+    np.testing.assert_allclose(best, prediction.score(sites, np.ones(90, bool), learns))
+
+
 def test_a_site_that_follows_the_same_law_is_predicted_by_all_ways(loaded):
     frame = prediction.left_out("any", "a")
     assert list(frame["way"]) == list(prediction.WAYS)
