@@ -9,7 +9,7 @@ import numpy as np
 
 from proxfl.estimators.shared import Federated
 from proxfl.losses import outcome
-from proxfl.losses.survival import concordance
+from proxfl.losses.concordance import concordance
 from proxfl.precision import precision
 
 

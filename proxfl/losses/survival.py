@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from proxfl.errors import InputError
 from proxfl.losses.base import padded
+from proxfl.losses.concordance import concordance
 from proxfl.losses.outcomes import Outcome, outcome
 from proxfl.losses.risk import expected, risk_of
 from proxfl.losses.scorecards import CELLS, Scorecard, cell_of, in_groups, ratio
@@ -19,28 +19,6 @@ from proxfl.options.kinds import TEXT, optional
 
 # Where the slope of calibration is looked for; between two of these, on a line.
 SLOPES = np.linspace(-4.0, 12.0, 321)
-
-
-def concordance(
-    z: Float[Array, " rows"], y: Outcome, weights: Float[Array, " rows"]
-) -> tuple[Any, Any]:
-    """Harrell's: of the pairs of rows of which one is known to have its event first, how many have
-    it at the higher score, and how many there are; a tie in the score counts half.
-
-    Every pair is looked at, so the work grows with the square of a site's rows.
-    """
-    entered = y.entered
-
-    def of(row):
-        time, event, score, weight = row
-        outlives = (y.time > time) | ((y.time == time) & ~y.event)
-        outlives &= True if entered is None else entered.time < time
-        pairs = jnp.where(event & outlives, weight * weights, 0.0)
-        right = jnp.where(score > z, 1.0, jnp.where(score == z, 0.5, 0.0))
-        return pairs @ right.astype(z.dtype), jnp.sum(pairs)
-
-    right, pairs = jax.lax.map(of, (y.time, y.event, z, weights))
-    return jnp.sum(right), jnp.sum(pairs)
 
 
 class OfSurvival(Scorecard):

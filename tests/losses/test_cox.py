@@ -12,8 +12,8 @@ from statsmodels.duration.hazard_regression import PHReg
 
 from proxfl import losses
 from proxfl.losses import Cox
+from proxfl.losses.concordance import concordance
 from proxfl.losses.scorecards import Rows
-from proxfl.losses.survival import concordance
 
 ROWS = 24
 TIES = ("breslow", "efron")
@@ -165,18 +165,20 @@ def test_hazards_are_breslows():
         assert float(up_to) == pytest.approx(sum(steps), rel=1e-12)
 
 
-@pytest.mark.parametrize("entries", [False, True])
-def test_concordance_counts_the_pairs_in_the_right_order(entries):
-    z, time, event, entry = rows(8, entries)
+@pytest.mark.parametrize(("few", "entries"), [(ROWS, False), (ROWS, True), (16, True), (1, False)])
+def test_concordance_counts_the_pairs_in_the_right_order(few, entries):
+    z, time, event, entry = (a if a is None else a[:few] for a in rows(8, entries))
     z = z.round(1)  # some are equal
+    weights = np.random.default_rng(0).integers(0, 4, few) / 3
     right = pairs = 0.0
-    for i, j in itertools.permutations(range(ROWS), 2):
+    for i, j in itertools.permutations(range(few), 2):
         known = event[i] and (time[j] > time[i] or (time[j] == time[i] and not event[j]))
         if known and (entry is None or entry[j] < time[i]):
-            pairs += 1
-            right += 1.0 if z[i] > z[j] else 0.5 if z[i] == z[j] else 0.0
-    found = concordant(jnp.asarray(z), outcome(time, event, entry), jnp.ones(ROWS))
-    np.testing.assert_allclose(np.array(found), [right, pairs], rtol=1e-12)
+            both = weights[i] * weights[j]
+            pairs += both
+            right += both * (1.0 if z[i] > z[j] else 0.5 if z[i] == z[j] else 0.0)
+    found = concordant(jnp.asarray(z), outcome(time, event, entry), jnp.asarray(weights))
+    np.testing.assert_allclose(np.array(found), [right, pairs], rtol=1e-12, atol=1e-12)
 
 
 def test_a_site_without_events_adds_nothing():
