@@ -39,6 +39,7 @@ FIGURE = Path(__file__).parent.parent / "figures" / "walk.svg"
 FEATURES, ROWS, SITES = 7, 11, ("north", "south", "west")
 ARITHMETIC = ("prox", "points.py", "pytree.py", "core.py", "algorithms/ring.py")
 ALGORITHM = px.Decoupled(0.1, 1.0, 2)
+MOST = 20, 40  # hops of the two walks: more, and nobody follows them
 
 Hop = tuple[str, str]  # a file of the package and a function in it
 

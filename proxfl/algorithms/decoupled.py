@@ -86,12 +86,12 @@ class Decoupled(Algorithm[Point, Memory, Point, Point]):
     def correction(self, state: Memory, down: Point) -> Point:
         return (state.start - down) / self.eta_round - state.mean_grad
 
-    def start(self, g: Regulariser, state: Memory, down: Point) -> Point:
-        """The model a client starts from, where its first gradient is taken."""
-        return g.prox(down, self.eta_round)
+    def start(self, state: Memory) -> Point:
+        """The model from which a client started in the round that ended in this state."""
+        return state.start
 
     def client(self, f: Objective, g: Regulariser, state: Memory, down: Point, key):
-        c, start = self.correction(state, down), self.start(g, state, down)
+        c, start = self.correction(state, down), g.prox(down, self.eta_round)
         inner = INNER_STEP[self.inner_prox]
         z, total = corrected_steps(f, g, start, c, self.eta, self.tau, key, inner)
         memory = Memory(start, total / self.tau)

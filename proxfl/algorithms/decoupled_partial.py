@@ -53,12 +53,8 @@ class DecoupledPartial(Algorithm[Global, Point, Global, Point]):
     def correction(self, state: Point, down: Global) -> Point:
         return down.mean_grad - state
 
-    def start(self, g: Regulariser, state: Point, down: Global) -> Point:
-        """The model a client starts from, where its first gradient is taken."""
-        return g.prox(down.x, self.eta_round)
-
     def client(self, f: Objective, g: Regulariser, state: Point, down: Global, key):
-        c, start = self.correction(state, down), self.start(g, state, down)
+        c, start = self.correction(state, down), g.prox(down.x, self.eta_round)
         z, total = corrected_steps(f, g, start, c, self.eta, self.tau, key)
         mean_grad = total / self.tau
         return Reply(mean_grad, mean_grad - state, {"drift": norm(z - start)})

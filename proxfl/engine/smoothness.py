@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from proxfl.core import Algorithm
 from proxfl.engine.blocks import mean_gradient
-from proxfl.losses import Squared, as_loss, scores
+from proxfl.losses import Squared, as_loss, scores_at
 from proxfl.points import Point, Scalar, norm
 from proxfl.problem import Problem, Shard
 
@@ -76,7 +76,7 @@ def most_curved(
     if not math.isfinite(bound):
         return 1.0, problem, shard
     rows = shard.examples[0]
-    zeros = jnp.zeros_like(over(lambda rows: scores(x, rows))(rows))
+    zeros = jnp.zeros_like(over(lambda rows: scores_at(x, (rows, None)))(rows))
     return bound, Problem(problem.g, x, Squared()), shard._replace(examples=(rows, zeros))
 
 

@@ -14,7 +14,6 @@ from proxfl.losses.base import as_loss as as_loss
 from proxfl.losses.base import features_of as features_of
 from proxfl.losses.linear import augmented as augmented
 from proxfl.losses.linear import coef_of as coef_of
-from proxfl.losses.linear import scores as scores
 from proxfl.losses.linear import scores_at as scores_at
 from proxfl.losses.linear import setting as setting
 from proxfl.losses.logistic import Logistic as Logistic

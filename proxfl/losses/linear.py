@@ -33,18 +33,14 @@ class Coefficients(NamedTuple):
     intercept: Float[Array, ""] | Float[Array, " outputs"]
 
 
-def scores(x: Point, A: Any) -> Scores:
-    """What the linear model x predicts for each row, before any link function."""
+def scores_at(x: Point, batch: Any) -> Scores:
+    """What the linear model x says of each row of (A, y) or (A, y, offset), before any link."""
+    A, _, *offset = batch
     if isinstance(x, Tree):
         coef, intercept = x.params
-        return jax.vmap(lambda z: z + intercept)(A @ coef)
-    return A @ x
-
-
-def scores_at(x: Point, batch: Any) -> Scores:
-    """The scores of the rows in a batch (A, y) or (A, y, offset)."""
-    A, _, *offset = batch
-    z = scores(x, A)
+        z = jax.vmap(lambda z: z + intercept)(A @ coef)
+    else:
+        z = A @ x
     return z + offset[0] if offset else z
 
 

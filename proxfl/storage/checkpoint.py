@@ -27,21 +27,30 @@ ABOUT = "about.json"  # no leaf has such a path
 BLANK = b"0" * 64  # where the digest goes
 
 
-def is_key(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+def is_key(kind: Any) -> bool:
+    """Whether a type is that of random keys."""
+    return jnp.issubdtype(kind, jax.dtypes.prng_key)
 
 
 def plain(leaf: Any) -> Any:
     """A leaf as NumPy has it, or only its shape and type; a random key as the numbers inside it."""
+    key = is_key(getattr(leaf, "dtype", float))
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
-    return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+        return jax.eval_shape(jax.random.key_data, leaf) if key else leaf
+    return np.asarray(jax.random.key_data(leaf) if key else leaf)
 
 
 def named_arrays(tree: Any) -> dict[str, Any]:
     """The leaves of a tree by path; of an abstract one, their shapes and types."""
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path) or "value": plain(leaf) for path, leaf in flat}
+
+
+def content_of(tree: Any) -> bytes:
+    """All that a tree of arrays holds."""
+    held = {name: np.ascontiguousarray(array) for name, array in named_arrays(tree).items()}
+    each = (f"{name} {a.dtype} {a.shape}".encode() + a.tobytes() for name, a in held.items())
+    return b"".join(each)
 
 
 def rebuild(
@@ -62,7 +71,8 @@ def rebuild(
         if kind(value) != kind(wanted):
             raise error(f"{what} has {name!r} as {kind(value)}, expected {kind(wanted)}.")
         array: Any = float(value) if isinstance(leaves[i], float) else jnp.asarray(value)
-        leaves[i] = jax.random.wrap_key_data(array) if is_key(leaves[i]) else array
+        key = is_key(getattr(leaves[i], "dtype", float))
+        leaves[i] = jax.random.wrap_key_data(array) if key else array
     return jax.tree.unflatten(structure, leaves)
 
 

@@ -17,11 +17,12 @@ def test_the_command_line_is_told_as_the_parsers_have_it():
     assert (ROOT / "docs" / "cli.md").read_text() == tool("cli_page").page()
 
 
-def test_the_drawn_walk_has_as_many_hops_as_the_running_code():
+def test_a_vectors_walk_is_short_and_drawn_as_the_code_has_it():
     walk = tool("walk")
     drawn = walk.FIGURE.read_text()
-    for title, hops in walk.walks().items():
+    for (title, hops), most in zip(walk.walks().items(), walk.MOST, strict=True):
         assert walk.heading(title, hops) in drawn, "draw it anew: python docs/tools/walk.py"
+        assert len(hops) <= most, f"{title} has more than {most} hops; hand the vector on to fewer"
 
 
 def test_every_module_is_in_the_reference():

@@ -17,7 +17,7 @@ from proxfl.losses import (
     SigmoidLoss,
     Softmax,
     Squared,
-    scores,
+    scores_at,
 )
 from proxfl.points import Tree
 
@@ -181,8 +181,9 @@ def test_autodiff_agrees_with_the_closed_form_and_unwraps_trees():
 
 
 def test_scores_add_the_intercept_to_every_row():
-    (A, _), _, (plain, tree) = problem(Softmax(), (3,))
-    np.testing.assert_array_equal(scores(tree, A), A @ plain + tree.params.intercept[None, :])
+    (A, y), _, (plain, tree) = problem(Softmax(), (3,))
+    wanted = A @ plain + tree.params.intercept[None, :]
+    np.testing.assert_array_equal(scores_at(tree, (A, y)), wanted)
 
 
 def test_whole_number_labels_work_without_a_cast():

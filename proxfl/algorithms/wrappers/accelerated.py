@@ -98,10 +98,9 @@ class Accelerated(Wrapper):
     def correction(self, state: Client, down: Down) -> Point:
         return self.inner.correction(state.memory, down.result)
 
-    def start(self, g: Regulariser, state: Client, down: Down) -> Point:
-        """The model a client starts from, where its first gradient is taken."""
-        x = mix(push(state.results, down.result), down.weights)
-        return self.inner.start(g, state.memory, x)
+    def start(self, state: Client) -> Point:
+        """The model from which a client started in the round that ended in this state."""
+        return self.inner.start(state.memory)
 
     def client(self, f: Objective, g: Regulariser, state: Client, down: Down, key):
         results = push(state.results, down.result)

@@ -65,9 +65,6 @@ class AcceleratedPartial(Wrapper):
     def correction(self, state: Any, down: Any) -> Point:
         return self.inner.correction(state, down)
 
-    def start(self, g: Regulariser, state: Any, down: Any) -> Point:
-        return self.inner.start(g, state, down)
-
     def server(self, g, server: Server, received: Received):
         after = self.inner.server(g, server.inner, received)
         weights, past, guard = extrapolate(

@@ -13,11 +13,11 @@ from proxfl.pytree import pytree
 
 @pytree
 class ReportsLoss(Wrapper):
-    """Any variant of Algorithm 1 (it must say where a client starts), with its loss reported."""
+    """Algorithm 1, or any variant that says where a client started, with its loss reported."""
 
     inner: Any
 
     def client(self, f: Objective, g: Regulariser, state: Any, down: Any, key):
         reply = self.inner.client(f, g, state, down, key)
-        loss = f.value(self.inner.start(g, state, down))
+        loss = f.value(self.inner.start(reply.state))
         return Reply(reply.state, reply.up, reply.info | {"loss": loss})

@@ -1,6 +1,7 @@
 """What server and sites agree on before the first visit."""
 
 import dataclasses
+import hashlib
 import re
 from functools import cached_property
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 
 from proxfl.core import Algorithm
 from proxfl.engine.messages import Exchange, messages
+from proxfl.losses import as_loss
 from proxfl.points import as_point, dtype
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
+from proxfl.storage.checkpoint import content_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +38,27 @@ class Experiment:
         check_sites(self.sites)
         with precision(dtype(as_point(self.problem.x0))):
             object.__setattr__(self, "problem", self.problem.normalised())
+            self.refuse_rows()
+
+    def refuse_rows(self) -> None:
+        """Refuse, in a sentence, a loss that has something against the rows of a site."""
+        examples, leaves = self.shard.examples, jax.tree.leaves(self.shard)
+        if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
+            return
+        stacked = jax.tree.map(lambda a: a[None], examples)
+        if wrong := as_loss(self.problem.loss).complaint(self.problem.x0, stacked):
+            raise ValueError(wrong)
 
     @cached_property
     def messages(self) -> tuple[Exchange, ...]:
         """The wire format of one round; traced once, since that takes longer than most visits."""
         with precision(self.kind):
             return messages(self.algorithm, self.problem, self.shard)
+
+    @cached_property
+    def rows(self) -> bytes:
+        """What names the rows of the shard; made once, since there may be many."""
+        return hashlib.sha256(content_of(self.shard)).digest()
 
     @property
     def kind(self) -> np.dtype:

@@ -156,7 +156,13 @@ def values_in(data: bytes, finite: bool) -> tuple[dict[str, Value], dict[str, Va
             raise BadMessage(f"The array {place[:LONGEST_NAME]!r} has no place in a message.")
         if name in values:
             raise BadMessage(f"The message holds {name!r} twice.")
-        values[name] = text_of(name, array) if form == "text" else checked(name, array, finite)
+        values[name] = text_of(name, array) if form == "text" else array
+        if array.dtype.kind not in "biuf":
+            raise BadMessage(f"The array {name!r} is of the type {array.dtype}, which is not sent.")
+        if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():
+            raise BadMessage(f"The array {name!r} holds truth values other than 0 and 1.")
+        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise BadMessage(f"The array {name!r} holds NaN or Inf.")
     return settings, payload
 
 
@@ -173,16 +179,6 @@ def text_of(name: str, array: np.ndarray) -> str:
     except UnicodeDecodeError:
         pass
     raise BadMessage(f"The text {name!r} in the message is not UTF-8.")
-
-
-def checked(name: str, array: np.ndarray, finite: bool) -> np.ndarray:
-    if array.dtype.kind not in "biuf":
-        raise BadMessage(f"The array {name!r} is of the type {array.dtype}, which is not sent.")
-    if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():
-        raise BadMessage(f"The array {name!r} holds truth values other than 0 and 1.")
-    if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise BadMessage(f"The array {name!r} holds NaN or Inf.")
-    return array
 
 
 def refusal(header: Header, reason: str) -> bytes:

@@ -155,27 +155,30 @@ class Inquiry:
         site = self.sendings.get(arrival.sending)
         if not arrival.sending:
             self.ledger.fault(self.step, arrival.sender, str(arrival.content))
-        elif site is not None and site not in self.answers:
-            try:
-                self.answers[site] = self.answer_in(arrival, site)
-            except BadMessage as error:
-                if not isinstance(error, Transient):
-                    self.faults[site, str(error)] += 1
-                self.ledger.fault(self.step, site, str(error))
-                self.asked.pop(site, None)
-                self.not_before[site] = self.transport.now() + self.patience.pause
-
-    def answer_in(self, arrival: Arrival, site: str) -> Any:
-        if isinstance(arrival.content, BadMessage):
-            raise arrival.content
-        frame, request = wire.decode_reply(arrival.content, self.kind), self.requests[site]
-        wire.same_place(request.header, frame.header, f"Site {site}")
-        diverged = frame.header.kind == wire.DIVERGED
-        answer = Diverged(wire.reason_in(frame)) if diverged else self.read(frame)
+        if site is None or site in self.answers:
+            return
+        try:
+            if isinstance(arrival.content, BadMessage):
+                raise arrival.content
+            frame, request = wire.decode_reply(arrival.content, self.kind), self.requests[site]
+            wire.same_place(request.header, frame.header, f"Site {site}")
+            diverged = frame.header.kind == wire.DIVERGED
+            answer = Diverged(wire.reason_in(frame)) if diverged else self.read(frame)
+        except BadMessage as error:
+            self.note_failure(site, error)
+            return
         payload = wire.payload_bytes(frame.payload) + wire.payload_bytes(frame.settings)
         sizes = (payload, len(arrival.content), arrival.size)
         self.ledger.enter("up", site, request.kind, *sizes)
-        return answer
+        self.answers[site] = answer
+
+    def note_failure(self, site: str, error: BadMessage) -> None:
+        """Write down that a site did not answer, and ask it again after a pause."""
+        if not isinstance(error, Transient):
+            self.faults[site, str(error)] += 1
+        self.ledger.fault(self.step, site, str(error))
+        self.asked.pop(site, None)
+        self.not_before[site] = self.transport.now() + self.patience.pause
 
     def note_absence(self, missing: Set[str]) -> None:
         away = self.attendance.away

@@ -23,7 +23,7 @@ from jaxtyping import PRNGKeyArray
 from proxfl.core import Algorithm
 from proxfl.deploy.ops.permissions import private_folder, write_new
 from proxfl.deploy.protocol.wire import BadMessage
-from proxfl.storage.checkpoint import named_arrays
+from proxfl.storage.checkpoint import content_of
 from proxfl.storage.sealed import read_sealed, sealed
 
 FILE = "noise.secret"
@@ -48,13 +48,6 @@ def secret(path: Path) -> bytes:
         private_folder(path.parent)
         write_new(path, sealed(secrets.token_bytes(BYTES)))
     return read_sealed(path)
-
-
-def content_of(used: Any) -> bytes:
-    """All that a pytree of arrays holds."""
-    held = {name: np.ascontiguousarray(array) for name, array in named_arrays(used).items()}
-    told = (f"{name} {a.dtype} {a.shape}".encode() + a.tobytes() for name, a in held.items())
-    return b"".join(told)
 
 
 def secret_key(folder: Path, place: tuple[int, ...], used: Any) -> PRNGKeyArray:

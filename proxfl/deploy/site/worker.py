@@ -1,7 +1,6 @@
 """What a site answers: bytes in, bytes out, whatever carries them."""
 
 import dataclasses
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -22,14 +21,13 @@ from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
 from proxfl.deploy.site.account import Account
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.guard import Guarded, share_at
-from proxfl.deploy.site.noise import content_of, keep_noise, secret_key
+from proxfl.deploy.site.noise import keep_noise, secret_key
 from proxfl.deploy.site.store import Store
 from proxfl.engine.visit import round_key, visit
-from proxfl.losses import as_loss
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.pytree import keep_rules
-from proxfl.storage.checkpoint import named_arrays
+from proxfl.storage.checkpoint import content_of, named_arrays
 from proxfl.train.tasks import STEPS_BACK, TASKS, refuse_odd
 
 log = logging.getLogger("proxfl.deploy")
@@ -71,8 +69,6 @@ class Worker:
         self.tasks = tasks
         self.setup = setup or {}
         self.share, self.asked, self.account = share, asked, account
-        self.sound: Experiment | None = None  # the last one that was checked
-        self.rows = b""  # what names the rows that it has
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
@@ -92,24 +88,6 @@ class Worker:
         if header.kind not in self.answers:
             raise BadMessage(f"A site is not asked messages of kind {header.kind}.")
 
-    def checked(self) -> Experiment:
-        """What was agreed on, if its loss has nothing against the rows of this site."""
-        experiment = self.load()
-        if experiment is not self.sound:
-            problem, examples = experiment.problem, experiment.shard.examples
-            with precision(experiment.kind):
-                stacked = jax.tree.map(lambda a: a[None], examples)
-                wrong = as_loss(problem.loss).complaint(problem.x0, stacked)
-            if wrong is not None:
-                log.warning("Site %s cannot use the problem: %s", self.site, wrong)
-                raise BadMessage(
-                    f"Site {self.site} cannot use the problem with its rows; its log says why."
-                )
-            if self.account is not None:
-                self.rows = hashlib.sha256(content_of(experiment.shard)).digest()
-            self.sound = experiment
-        return experiment
-
     def greet(self, frame: Frame) -> bytes:
         return greeting(frame.header._replace(site=self.here), self.site)
 
@@ -121,7 +99,7 @@ class Worker:
             answer, _ = pack(self.setup[name](dict(frame.payload)))
             self.note(name, frame, answer)
         elif name in self.tasks:
-            experiment = self.checked()
+            experiment = self.load()
             if experiment.algorithm.client_noise:
                 raise BadMessage(
                     f"Site {self.site} adds noise to what it tells, and the task {name!r} has none."
@@ -139,7 +117,7 @@ class Worker:
                     problem = self.guarded(problem)
                 else:
                     self.check_share(experiment, question["x"])
-                self.count(experiment)
+                self.count(experiment.shard.size)
                 found = self.tasks[name](problem, experiment.shard, question)
                 answer = named_arrays(found)
                 self.note(name, frame, answer)
@@ -159,10 +137,10 @@ class Worker:
                 "behind the answer than its policy allows."
             )
 
-    def count(self, experiment: Experiment) -> None:
-        """Refuse one question more than there may be."""
+    def count(self, rows: Any) -> None:
+        """Refuse one question more than there may be of so many rows."""
         if self.asked is not None:
-            self.asked.check(self.site, int(experiment.shard.size))
+            self.asked.check(self.site, int(rows))
 
     def note(self, what: str, frame: Frame, answer: wire.Arrays) -> None:
         """Put what is about to leave into the site's own log."""
@@ -181,7 +159,7 @@ class Worker:
 
     def visit(self, frame: Frame) -> bytes:
         """One client's part of one exchange, on the disk before it is sent."""
-        experiment, header = self.checked(), frame.header
+        experiment, header = self.load(), frame.header
         with precision(experiment.kind):
             shapes = experiment.messages
             if header.exchange >= len(shapes):
@@ -196,7 +174,7 @@ class Worker:
             if before is not None:
                 log.info("Site %s repeats its answer", self.site)
                 return before
-            self.count(experiment)
+            self.count(experiment.shard.size)
             state = store.recall(header, first_state(algorithm, experiment.problem))
             place = (header.round, header.exchange, self.here)
             if experiment.algorithm.client_noise:  # noise that the server could draw is none
@@ -224,7 +202,7 @@ class Worker:
         """A mean over the rows with the noise of their sum, once that has been counted."""
         account: Any = self.account
         mean, as_point = ravel_pytree(up)
-        seed = account.seed(repr(place).encode(), content_of(used), self.rows)
+        seed = account.seed(repr(place).encode(), content_of(used), experiment.rows)
         account.spend(self.site, seed)
         rows = int(experiment.shard.size)
         total = account.noise.added(seed, rows * np.asarray(mean), rows)

@@ -8,6 +8,7 @@ give the same run.
 import heapq
 import itertools
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from proxfl.deploy.protocol.transport import Arrival, Sending, Transport
@@ -67,14 +68,14 @@ class MemoryTransport(Transport):
         return {name: str(site.life) for name, site in self.sites.items() if site.online}
 
     def send(self, frames: Mapping[str, bytes]) -> Mapping[str, Sending]:
-        return {site: self.send_one(site, frame) for site, frame in frames.items()}
-
-    def send_one(self, site: str, frame: bytes) -> Sending:
-        self.moment()
-        name, fate = f"sending {next(self.sendings)}", self.fate("down", site, frame)
-        for delay, copy in fate.copies:
-            self.later(delay, lambda copy=copy: self.deliver(site, name, copy, fate.crash))
-        return Sending(name, len(frame))
+        sent = {}
+        for site, frame in frames.items():
+            self.moment()
+            name, fate = f"sending {next(self.sendings)}", self.fate("down", site, frame)
+            for delay, copy in fate.copies:
+                self.later(delay, partial(self.deliver, site, name, copy, fate.crash))
+            sent[site] = Sending(name, len(frame))
+        return sent
 
     def deliver(self, name: str, sending: str, frame: bytes, crash: bool) -> None:
         site = self.sites[name]
