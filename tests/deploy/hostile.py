@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from proxfl.deploy.protocol import wire
+from proxfl.engine import fixed_point
 
 CHANGES = {
     "times": lambda a, by, rng: by * a,
@@ -73,3 +74,33 @@ class HostileSite:
         )
         self.lied |= any(part.any() for part in far)
         return wire.encode(said.header, said.settings, payload)
+
+
+class HostileMember:
+    """Under masks: tells the truth but once, of which it then changes some.
+
+    That is a question of one of these kinds, the first of it or a later one.
+    """
+
+    PARTS = {"all": slice(None), "all but the first": slice(1, None), "the last": slice(-1, None)}
+
+    def __init__(self, seed: int, kinds: tuple[str, ...]):
+        rng = random.Random(seed)
+        self.seed, self.kind = seed, rng.choice(kinds)
+        self.change, self.part = rng.choice(list(CHANGES)), rng.choice(list(self.PARTS))
+        self.by = 10.0 ** rng.choice((rng.uniform(-3, 6), rng.uniform(-3, 24), 5.0))
+        self.turn = rng.choice((0, 0, 1, rng.randrange(12)))
+        self.asked = 0
+
+    def __repr__(self) -> str:
+        lie = f"{self.change} {self.by:.2g}, {self.part}"
+        return f"seed {self.seed}: {self.kind} number {self.turn}, {lie}"
+
+    def tells(self, question, honest: np.ndarray) -> np.ndarray:
+        if question.kind.split()[0] != self.kind:
+            return honest
+        self.asked += 1
+        told, where = honest.copy(), self.PARTS[self.part]
+        if self.asked - 1 == self.turn:
+            told[where] = CHANGES[self.change](honest[where], self.by, random.Random(self.seed))
+        return told if fixed_point.fits(told).all() else honest

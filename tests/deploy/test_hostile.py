@@ -1,7 +1,8 @@
 """One bad site among honest ones: it may spoil a run, and never what a certificate means.
 
 The gap by which a run that says "converged" is judged here is that of the library on the honest
-sites' rows, in one process, at the model that the run returned.
+sites' rows, in one process, at the model that the run returned. Under masks, where nobody sees who
+says what, that holds of any one lie; here sums are added without masks, which change no bit.
 """
 
 import json
@@ -12,16 +13,21 @@ from functools import partial
 import numpy as np
 import pytest
 
+from proxfl.deploy.masking.answering import MaskedSite
+from proxfl.deploy.masking.training import MaskedTraining
+from proxfl.deploy.protocol.study import read_table
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.engine.masked import total
 from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.problem import shards_of
 from proxfl.train.agreement import prepare, problem_of
 from proxfl.train.drivers.driver import GAP
 from proxfl.train.local import LocalFederation
+from proxfl.train.spec import Spec
 from proxfl.train.train import begin, driver_of
-from tests.deploy.field import NAMES, Field
-from tests.deploy.hostile import HostileSite
+from tests.deploy.field import NAMES, Field, write_data
+from tests.deploy.hostile import HostileMember, HostileSite
 from tests.outcomes import soak
 
 BAD = "south"
@@ -47,10 +53,10 @@ def judges():
     """By problem, what gives the relative gap of a model on the honest rows."""
     made = {}
 
-    def judge(field):
-        key = json.dumps(dict(field.spec.changed()), default=str)
+    def judge(spec, files):
+        key = json.dumps(dict(spec.changed()), default=str)
         if key not in made:
-            job = begin(field.spec.replace(sites=[str(file) for file in field.files]))
+            job = begin(spec.replace(sites=[str(file) for file in files]))
             with precision(np.float64):
                 problem = problem_of(job.spec, job.agreement)
                 examples = [prepare(table, job.spec, job.agreement) for table in job.tables]
@@ -104,7 +110,7 @@ def outcome(folder, seed, judge, tasks=("round",), how=BY_ROUNDS):
         raise AssertionError(f"Its first update is not its gradient, and nobody noticed: {bad}")
     if not solution.converged:
         return {"end": "not converged" + ", the bad site named" * bool(named)}
-    gap = judge(field)(solution.x)
+    gap = judge(field.spec, field.files)(solution.x)
     assert gap <= GAP * options["tol"] * (1 + 1e-6), (bad, gap)
     return {"end": "converged", "gap over tolerance": gap / options["tol"]}
 
@@ -130,6 +136,77 @@ def test_no_answer_to_a_task_does_either(seed, judges, tmp_path):
 @pytest.mark.filterwarnings("ignore:Not converged")
 def test_no_answer_about_a_newton_step_does_either(seed, judges, tmp_path):
     outcome(tmp_path, seed, judges, ("newton",), BY_NEWTON)
+
+
+KINDS = {
+    "decoupled": ("round", "evaluate", "curvature", "imbalance", "conjugate"),
+    "newton": ("newton", "evaluate", "imbalance", "conjugate"),
+}
+
+
+def added_up(folder, files, options, bad):
+    """A run from the sums of all, with one member that lies: its end, and its solution."""
+    spec = Spec(target="y", **{"loss": "logistic"} | options)
+    tables = [read_table(spec, file) for file in files]
+    labels = sorted({label for table in tables for label in table.y.tolist()})
+    labels = labels if spec.loss == "logistic" else []
+    run = MaskedTraining(spec, tuple(tables[0].features), labels)
+    sites = []
+    for name, table in zip(NAMES, tables, strict=True):
+        (folder / name).mkdir(parents=True)
+        sites.append(MaskedSite(run, table, folder / name))
+
+    def ask(question):
+        question = question.rounded()
+        said = {n: site(question)[0] for n, site in zip(NAMES, sites, strict=True)}
+        said[BAD] = bad.tells(question, said[BAD])
+        return total(list(said.values()))
+
+    try:
+        run(ask)
+    except (InputError, ValueError) as stop:
+        return spec, None, str(stop)
+    return spec, run.found.solution, ""
+
+
+def masked_outcome(folder, seed, judge):
+    """What became of a run under masks with one lie in it: the law holds, or this fails."""
+    kinds = [one | {"rounds": 25} for one in PROBLEMS]
+    options = kinds[seed // 2 % len(kinds)]
+    local = "local_steps" in options
+    options |= {"algorithm": "newton" if seed % 2 and not local else "decoupled"}
+    files = [folder.parent / "data" / f"{name}.csv" for name in NAMES]
+    if not files[0].exists():
+        write_data(folder.parent / "data")
+    bad = HostileMember(seed, KINDS[options["algorithm"]])
+    spec, solution, words = added_up(folder, files, options, bad)
+    print(bad, options, words)
+    assert not any(name in words for name in NAMES)
+    if solution is None:
+        return {"end": "stopped"}
+    if not solution.converged:
+        return {"end": "not converged"}
+    gap = judge(spec, files)(solution.x)
+    assert gap <= GAP * options["tol"] * (1 + 1e-6), (bad, gap)
+    return {"end": "converged", "gap over tolerance": gap / options["tol"]}
+
+
+@seeds(24)
+@pytest.mark.filterwarnings("ignore:Not converged")
+def test_under_masks_no_single_lie_forges_a_certificate(seed, judges, tmp_path):
+    """Sums were not held to anything: by a first answer times 1e5 a model of zeros converged."""
+    masked_outcome(tmp_path / "run", seed, judges)
+
+
+@pytest.mark.parametrize("algorithm", KINDS)
+def test_under_masks_a_first_answer_times_1e5_is_noticed(algorithm, tmp_path):
+    bad = HostileMember(0, KINDS[algorithm])
+    bad.kind = {"decoupled": "evaluate", "newton": "newton"}[algorithm]
+    bad.change, bad.by, bad.turn, bad.part = "times", 1e5, 0, "all but the first"
+    options = PROBLEMS[0] | {"algorithm": algorithm}
+    files = write_data(tmp_path / "data")
+    _, solution, words = added_up(tmp_path, files, options, bad)
+    assert "Numbers of some site are false, and masks hide whose" in words and solution is None
 
 
 @pytest.mark.soak

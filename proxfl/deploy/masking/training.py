@@ -6,7 +6,9 @@
     TASK        the site's answer to a task of `proxfl.train.tasks`, times how much its rows count
     round       the same of an algorithm's uplink and metrics
 
-A driver sees one site, called "all sites", whose answers are the means over all rows.
+A driver sees one site, called "all sites", whose answers are the means over all rows. Of these no
+two may contradict each other (`claims.py`), and a certificate counts if it is met twice, by answers
+none of which is in both: so one false sum forges none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,9 @@ import numpy as np
 
 from proxfl.core import Algorithm, Received
 from proxfl.deploy.masking.replica import Ask, Question
+from proxfl.deploy.protocol.claims import Claims, Impossible, is_smooth
 from proxfl.deploy.protocol.trees import pack
+from proxfl.engine.fixed_point import STEP
 from proxfl.engine.masked import means
 from proxfl.engine.messages import Exchange, messages
 from proxfl.engine.visit import round_key
@@ -45,6 +49,11 @@ ALL = "all sites"
 SETUP = ("rows", "sums", "squares")  # what is asked before there is a model to ask about
 SETTINGS, DOWN = "settings ", "down "  # before the names of an algorithm's numbers and message
 NO_NUMBERS: dict[str, np.ndarray] = {}
+FALSE = "Numbers of some site are false, and masks hide whose"
+REMEDY = "have every site check its version of proxfl, or ask unmasked"
+UNCONFIRMED = (
+    f"{FALSE}: asked again, all together told what does not meet the certificate; {REMEDY}."
+)
 
 
 def refuse_unmaskable(spec: Spec) -> None:
@@ -112,7 +121,10 @@ class MaskedTraining:
         return Question("model", arrays(numbers), 0)
 
     def drive(self, driver: Driver) -> Solution:
-        return solve(driver, watch=lambda state, records: self.watch(driver, records))
+        found = solve(driver, watch=lambda state, records: self.watch(driver, records))
+        if not found.converged or driver.certify_anew(found.state).converged:
+            return found
+        return found._replace(converged=False, obstacle=UNCONFIRMED)
 
     def agree(self, ask: Ask) -> tuple[Agreement, float, int]:
         """What all sites' tables come to; how much their rows count; how many sites there are."""
@@ -156,6 +168,7 @@ class SumFederation(Federation):
     ):
         self.asking, self.problem, self.row = ask, problem, row
         self.mass, self.members, self.seed = mass, members, seed
+        self.claims = Claims(is_smooth(problem.loss), members * STEP / mass)
         self.visiting: Visiting | None = None
         self.shapes: tuple[Exchange, ...] | None = None
 
@@ -168,7 +181,9 @@ class SumFederation(Federation):
         numbers, points = pack(payload)
         kind = " ".join([task, *points])
         total = self.asking(Question(kind, arrays(numbers), size_of(shape)))
-        return {ALL: means(total, shape, self.mass, self.members)}
+        told = means(total, shape, self.mass, self.members)
+        self.held(self.claims.hear_answer, task, payload, told)
+        return {ALL: told}
 
     def visit(
         self, algorithm: Algorithm, call: Call, down: Any, exact: Exact | None = None
@@ -184,8 +199,17 @@ class SumFederation(Federation):
         told = (shape.up, shape.info)
         total = self.asking(Question("round", numbers, size_of(told)))
         up, info = means(total, told, self.mass, self.members)
+        if exact is not None:
+            self.held(self.claims.hear_uplink, exact, up, info["loss"])
         key = round_key(jax.random.key(self.seed), call.round, call.exchange, self.members)
         return Answers(Received(up, jnp.ones(()), key), info, self.sites)
+
+    def held(self, hear: Callable[..., None], *about: Any) -> None:
+        """Hold what all sites say together to what they have said before."""
+        try:
+            hear(ALL, *about)
+        except Impossible as error:
+            raise InputError(f"{FALSE}: as of one site, {error.why}; {REMEDY}.") from None
 
 
 def size_of(shape: Any) -> int:

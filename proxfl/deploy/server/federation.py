@@ -16,11 +16,11 @@ import numpy as np
 
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.claims import Claims, is_smooth
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, method
 from proxfl.deploy.protocol.transport import Transport
 from proxfl.deploy.protocol.trees import pack, rebuild
 from proxfl.deploy.protocol.wire import Frame, Header
-from proxfl.deploy.server.claims import Claims, claim, is_smooth
 from proxfl.deploy.server.inquiry import Attendance, Diverged, Inquiry, Patience, Request
 from proxfl.deploy.server.ledger import Ledger
 from proxfl.engine.messages import Exchange
@@ -29,7 +29,7 @@ from proxfl.engine.visit import received, round_key, weigh
 from proxfl.precision import precision
 from proxfl.storage.checkpoint import named_arrays
 from proxfl.train.federation import Answers, Call, Exact, Federation
-from proxfl.train.tasks import TASKS, part_way
+from proxfl.train.tasks import TASKS
 
 OUTSTANDING = 1e3  # times all others': an uplink of which a run that overflows may come
 Read = Callable[[Frame], Any]
@@ -112,13 +112,7 @@ class RemoteFederation(Federation):
 
         def read(frame: Frame) -> Any:
             answer, site = rebuild(frame.payload, shape, "The answer"), self.speaker(frame)
-            if task == "curvature":
-                self.claims.hear_curvature(site, answer["curvature"])
-            if task == "evaluate":
-                self.claims.hear(site, claim(payload["x"], answer["value"], answer["gradient"]))
-            if task == "newton" and bool(answer["finite"]):
-                x = part_way(payload["x"], payload["u"], payload["length"])
-                self.claims.hear(site, claim(x, answer["value"], answer["gradient"]))
+            self.claims.hear_answer(site, task, payload, answer)
             return answer
 
         return read
@@ -130,8 +124,7 @@ class RemoteFederation(Federation):
             up = rebuild(frame.payload, shape.up, "The uplink")
             info = rebuild(frame.settings, shape.info, "The metrics")
             if exact is not None:
-                said = claim(exact.x, info["loss"], up / exact.factor)
-                self.claims.hear(self.speaker(frame), said)
+                self.claims.hear_uplink(self.speaker(frame), exact, up, info["loss"])
             return up, info
 
         return read

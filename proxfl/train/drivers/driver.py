@@ -167,10 +167,25 @@ class Driver(abc.ABC):
         objective, distance = found.loss + g.value(x), float(g.distance(x, found.gradient))
         optimality = distance / (float(state.scale) or 1.0)
         return Look(float(objective), distance, optimality, found.site_losses)
+        return self.look_anew(state)
+
+    def look_anew(self, state: Any) -> Look:
+        """The same, always asked for."""
 
     def certify(self, state: Any) -> Certificate:
         """The same with the duality gap, asked for where it decides and at the very end."""
-        look, settings = self.look(state), self.settings
+        return self.certificate(state, self.look(state))
+
+    def certify_anew(self, state: Any) -> Certificate:
+        """A certificate from no answer but new ones, to questions about start and model."""
+        x0, found = self.problem.x0, self.evaluate_start()
+        start = found.loss + float(self.problem.g.value(x0))
+        begun = state._replace(scale=norm(found.gradient), start=start)
+        return self.certificate(begun, self.look_anew(begun))
+
+    def certificate(self, state: Any, look: Look) -> Certificate:
+        """What a look comes to, with a gap where that decides."""
+        settings = self.settings
         close, over = look.optimality <= settings.tol, int(state.round) >= settings.rounds
         gap = self.gap(self, self.model(state), look.objective) if close or over else None
         by = max(abs(float(state.start)), abs(look.objective)) or 1.0
