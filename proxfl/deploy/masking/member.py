@@ -92,14 +92,15 @@ class Member:
 
     def followed(self, call: Call, place: Followed, session: Session) -> Reply:
         """The reply to a request that follows; it is on the disk."""
-        self.check(call, place)
-        noise = self.noise_of(place.tip, call.question)
-        values, sound = self.answer_of(call.question)
+        own = self.due(call, place)
+        noise = self.noise_of(place.tip, own)
+        values, sound = self.answer_of(own)
         if len(values) != call.question.length:
             raise Refused(f"Step {place.step} asks for another number of numbers.")
         said = reply(session, self.signer, call.request.digest, values, sound, noise)
         about = (session.digest, place.tip, call.request.question, place.before, self.data)
-        self.record.add(Entry(place.step, len(values), *about))
+        other = b"" if own.content == call.request.question else own.content
+        self.record.add(Entry(place.step, len(values), *about, other))
         return said
 
     def session(self, hellos: Sequence[Hello], request: Request) -> Session:
@@ -139,21 +140,36 @@ class Member:
                 why = error
         raise why
 
-    def check(self, call: Call, place: Followed) -> None:
-        """Refuse any question but the one that this site has come to itself."""
+    def due(self, call: Call, place: Followed) -> Question:
+        """The question as this site has come to it itself; refuse any other that is asked.
+
+        What is asked may be a neighbour on the grid, of which this site knows nothing: it answers
+        about its own place, so that which of the two a server asks about changes no answer.
+        """
         if call.request.tip != place.tip:
             raise Refused(f"Step {place.step} does not follow from the sums of this run.")
         entry = self.record.latest
         if entry is not None and place.step == entry.step:
             if call.request.question != entry.question:
                 raise Refused(f"Step {place.step} was another question when it was answered.")
-            self.follow(b"")  # an answer may need to know how the run came here
-            return
+            return self.again(call.question, entry)
         due = self.follow(place.before)
         if isinstance(due, Ended):
             raise Refused("The run has ended, and asks for nothing more.")
         if not call.question.agrees(due):
             raise Refused(f"Step {place.step} is not the question that follows in this run.")
+        return due.rounded()
+
+    def again(self, asked: Question, entry: Entry) -> Question:
+        """The question that was answered before, of the same numbers."""
+        due = self.follow(b"")  # also since an answer may need to know how the run came here
+        if not entry.own:
+            return asked
+        if isinstance(due, Ended) or due.rounded().content != entry.own:
+            raise Refused(
+                f"Step {entry.step} was answered on a processor that rounds otherwise; go on there."
+            )
+        return due.rounded()
 
     def follow(self, before: bytes) -> Question | Ended:
         """What the run comes to by the sum of the step before."""

@@ -29,6 +29,7 @@ class Entry(NamedTuple):
     question: bytes
     before: bytes
     data: bytes  # the names of all members' tables, one after the other
+    own: bytes = b""  # the question that was answered, where what was asked is its neighbour
 
     @property
     def sealed(self) -> bytes:

@@ -1,18 +1,17 @@
 """What a server or a member might try: it is refused, or what it gets is uniform."""
 
-import random
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from proxfl.deploy.masking.messages import call_in, call_payload, reply_payload
+from proxfl.deploy.masking.messages import reply_payload
 from proxfl.deploy.masking.replica import Replica
 from proxfl.deploy.masking.reply import reply, total, words_in
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.transcript import Request, next_tip
 from proxfl.deploy.protocol import wire
-from proxfl.deploy.protocol.wire import BadMessage, Header
+from proxfl.deploy.protocol.wire import Header
 from proxfl.engine import fixed_point
 from tests.deploy.masking.run import (
     NAMES,
@@ -24,7 +23,6 @@ from tests.deploy.masking.run import (
     sums_of,
 )  # fmt: skip
 from tests.deploy.masking.world import STUDY, world
-from tests.deploy.test_wire import mutants
 from tests.outcomes import soak
 from tests.storage.faulty import PowerLoss, disk
 
@@ -166,62 +164,3 @@ def test_sums_of_the_largest_numbers_of_all_members_do_not_wrap_around():
     for _ in range(64):
         words = fixed_point.add(words, largest)
     assert fixed_point.decode(words).tolist() == [64 * fixed_point.LIMIT, -64 * fixed_point.LIMIT]
-
-
-def spoilt(payload, rng):
-    """The same with some bits of one of its parts flipped."""
-    name = rng.choice(sorted(payload))
-    value = payload[name]
-    if isinstance(value, str):
-        return payload | {name: rng.choice(("rows", "round", "model", ""))}
-    data = bytearray(value.tobytes())
-    for _ in range(rng.randint(1, 3) if data else 0):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return payload | {name: np.frombuffer(bytes(data), value.dtype).reshape(value.shape)}
-
-
-def attacked(folder, number, seed):
-    """How a member takes so many spoilt requests of a step that it has not answered yet.
-
-    Every other one is spoilt as a frame, where few still have the form of a request.
-    """
-    party, rng = Party(folder), random.Random(seed)
-    call = call_of(party, 3)
-    member, whole = party.processes[0], call_payload(call)
-    texts = {name: value for name, value in whole.items() if isinstance(value, str)}
-    arrays = {name: value for name, value in whole.items() if name not in texts}
-    frames = mutants([wire.encode(HERE, {"task": "step"} | texts, arrays)], rng)
-    ends: Counter[str] = Counter(messages=number)
-    for each in range(number):
-        try:
-            if each % 2:
-                payload = spoilt(whole, rng)
-            else:
-                frame = wire.decode(next(frames))
-                payload = frame.settings | frame.payload
-            made = call_in(payload, STUDY, party.members.digest)
-        except BadMessage:
-            ends["no request"] += 1
-            continue
-        try:
-            said = member.answer(made)
-        except Refused:
-            ends["refused"] += 1
-            continue
-        # Damage to what the request does not name, once it was answered, changes nothing.
-        assert made.request == call.request
-        party.spoken.setdefault(("east", made.request.digest), set()).add(said.masked)
-        ends["the honest request"] += 1
-    assert all(len(said) == 1 for said in party.spoken.values())
-    return ends
-
-
-def test_no_mutated_request_moves_a_member(tmp_path):
-    ends = attacked(tmp_path, 1500, 0)
-    assert ends["refused"] > 300
-
-
-@pytest.mark.soak
-def test_no_mutated_request_of_a_million_does(tmp_path):
-    run = lambda seeds: attacked(tmp_path / str(seeds[0]), 20_000, seeds[0])
-    soak("masked_frames", range(1, 51), 1, run)

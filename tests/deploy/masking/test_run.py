@@ -14,6 +14,7 @@ from proxfl.engine import fixed_point, grid
 from proxfl.errors import InputError
 from tests.deploy.masking import run as runs
 from tests.deploy.masking.run import (
+    FEATURES,
     NAMES,
     STEPS,
     Killed,
@@ -138,6 +139,69 @@ def test_a_question_in_the_middle_of_two_places_may_be_at_either():
     for place in (own[1], 0.5 - 2.0**-39, 0.5 + 2.0**-38):
         assert not grid.agrees(np.array([1.0, place]), own)
     assert grid.agrees(np.zeros(2), np.zeros(2)) and not grid.agrees(np.full(2, 1e-30), np.zeros(2))
+
+
+def middling(ask):
+    """A run whose second coordinate is asked about in the middle of two places."""
+    x = np.array([1.0, 0.5 + 0.5 * 2.0**-39, 0.0])
+    for _ in range(3):
+        total = ask(Question("gradient", {"x": x}, FEATURES))
+        x = x + 2.0**-39 * np.array([0.0, 1.0, 0.0]) + 0.0 * total
+    return Question("model", {"x": x}, 0)
+
+
+def beside(ask):
+    """The server's side of the same, which asks about the other of the two each time."""
+
+    def asking(question):
+        x, place = question.rounded().numbers["x"].copy(), question.numbers["x"][1]
+        x[1] = 2 * place - x[1]
+        assert x[1] != question.rounded().numbers["x"][1]
+        return ask(replace(question, numbers={"x": x}))
+
+    return middling(asking)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_which_of_two_neighbours_is_asked_about_changes_no_answer(restarted, tmp_path, monkeypatch):
+    """Else the difference of two answers would show the sum's curvature in that direction."""
+    monkeypatch.setattr(runs, "program", middling)
+    parties = [Party(tmp_path / name) for name in ("honest", "hostile")]
+
+    def send(call):
+        said = parties[1].send(call)
+        if restarted and call.request.step == 2 and parties[1].greet() == first:
+            for i in range(3):
+                parties[1].restart(i)
+            return parties[1].send(call)  # the session has lapsed: all are asked anew
+        return said
+
+    first = parties[1].greet()
+    parties[0].conductor().run(middling)
+    parties[1].conductor(send).run(beside)
+    sums = [[exchange.words.tolist() for exchange in party.kept] for party in parties]
+    assert sums[0] == sums[1] and len(sums[0]) == 3
+    assert (parties[1].greet() != first) == restarted
+
+
+def test_a_site_that_answered_a_neighbour_goes_on_where_it_rounds_as_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "program", middling)
+    party = Party(tmp_path)
+
+    def send(call):
+        party.send(call)
+        raise Killed
+
+    with pytest.raises(Killed):
+        party.conductor(send).run(beside)
+    turned = lambda ask: middling(lambda q: ask(replace(q, numbers={"x": q.numbers["x"] + 1e-15})))
+    for i in range(3):
+        party.restart(i)
+    party.processes[0].program = turned
+    with pytest.raises(Refused, match="on a processor that rounds otherwise; go on there"):
+        party.conductor().run(beside)
+    party.restart(0)
+    party.conductor().run(beside)
 
 
 def test_another_step_study_session_tip_or_question_is_refused(party):
