@@ -19,7 +19,7 @@ from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.claims import Claims, is_smooth
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, method
 from proxfl.deploy.protocol.transport import Transport
-from proxfl.deploy.protocol.trees import pack, rebuild
+from proxfl.deploy.protocol.trees import finite, pack, rebuild
 from proxfl.deploy.protocol.wire import Frame, Header
 from proxfl.deploy.server.inquiry import Attendance, Diverged, Inquiry, Patience, Request
 from proxfl.deploy.server.ledger import Ledger
@@ -72,7 +72,7 @@ class RemoteFederation(Federation):
         self.experiment: Experiment | None = None
         self.weights = np.full(len(sites), 1 / len(sites))
         self.claims = Claims(smooth=False)  # until `settle` says what the loss is
-        self.sizes: dict[str, float] = {}  # the largest coordinate of each site's last uplink
+        self.uplinks: dict[str, Any] = {}  # of each site, the last whose numbers were finite
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -149,25 +149,26 @@ class RemoteFederation(Federation):
                 self.note_overflow(call.step, diverged)
                 found = {site: not_numbers(shape) for site in found}
             else:
-                self.sizes = {site: largest(up) for site, (up, _) in found.items()}
+                self.uplinks = {site: up for site, (up, _) in found.items()}
             sites = tuple(site for site in self.names if site in found)
             stacked = jax.tree.map(lambda *a: jnp.stack(a), *(found[site] for site in sites))
             weights = self.weights[[self.names.index(site) for site in sites]]
             place = (call.round, call.exchange, len(self.names))
             key = round_key(jax.random.key(experiment.seed), *place)
             mean, info = received(*weigh(stacked, jnp.asarray(weights)), key)
-            if not diverged and not np.isfinite(largest(mean.mean)):
+            if not diverged and not finite(named_arrays(mean.mean)):
                 self.note_overflow(call.step, {})
         self.answered = (call.step, sites)
         return Answers(mean, info, sites)
 
     def note_overflow(self, step: int, diverged: Mapping[str, Diverged]) -> None:
         """Numbers became too large: if one site's last update stands out, that is where from."""
-        name = max(self.sizes, key=lambda site: self.sizes[site], default="")
-        others = max((size for site, size in self.sizes.items() if site != name), default=np.inf)
-        if self.sizes.get(name, 0.0) > OUTSTANDING * others:
+        sizes = {site: largest(up) for site, up in self.uplinks.items()}
+        name = max(sizes, key=lambda site: sizes[site], default="")
+        others = max((size for site, size in sizes.items() if site != name), default=np.inf)
+        if sizes.get(name, 0.0) > OUTSTANDING * others:
             sentence = (
-                f"Numbers overflow after its update, with numbers up to {self.sizes[name]:.2g} "
+                f"Numbers overflow after its update, with numbers up to {sizes[name]:.2g} "
                 f"where those of all others are below {others:.2g}."
             )
             self.ledger.fault(step, name, sentence)
