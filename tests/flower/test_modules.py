@@ -34,7 +34,8 @@ def app_of(client, sites):
 
 @pytest.mark.parametrize("name", PENALTIES)
 def test_an_app_of_modules_is_the_simulation(name):
-    module, sites = modules.network(torch.float32), modules.sites(3, kind=np.float32)
+    module = modules.network(torch.float32)
+    sites = [(a[:5], y[:5]) for a, y in modules.sites(3, kind=np.float32)]  # share a program
     x0 = px.torch.parameters(module)
     problem = px.Problem(PENALTIES[name], x0, px.torch.TorchLoss(module, modules.entropy), 4)
     algorithm, rounds, seed = px.Decoupled(0.1, 1.0, 3), 8, 2
