@@ -12,7 +12,7 @@ from proxfl.research.league.draws import draw_of
 from proxfl.research.league.driven import driven
 from proxfl.research.league.entrants import BUDGET, DRIVEN, ENTRANTS, FIELD, Axis, Entrant, mesh
 from proxfl.research.league.show import printed
-from proxfl.research.league.standings import Entry, judge, may_enter, summary
+from proxfl.research.league.standings import Entry, may_enter, summary
 from proxfl.research.league.work import work
 from proxfl.research.shipped import CONDITIONS, PROBLEMS
 from proxfl.research.styles import STYLES
@@ -127,29 +127,47 @@ def entry(levels, exchanges=100):
 
 
 def test_a_line_of_the_table_has_medians_and_what_they_cost():
-    row = summary(entry([1e-12] * 10))
-    assert row["verdict"] == "slow" or row["verdict"] == "exact"
+    row = summary(entry([1e-12] * 10), 1e-9)
+    assert row["verdict"] == "exact" and row["exact below"] == 1e-9
     needed = row["exchanges to 1e-06"]
     assert 40 < needed < 60 and row["bytes down to 1e-06"] == 16 * needed
     assert row["low to 1e-06"] == row["high to 1e-06"] == needed
 
 
 def test_draws_that_never_arrive_count_as_never():
-    row = summary(entry([1e-12] * 4 + [1e-3] * 6))
+    row = summary(entry([1e-12] * 4 + [1e-3] * 6), 1e-9)
     assert row["exchanges to 1e-06"] == np.inf and row["low to 1e-06"] < np.inf
 
 
-def test_verdicts():
-    flat = entry([1e-3] * 3)
-    stalled = flat.table.assign(optimality=1e-3)
-    assert judge(stalled) == "stalled" and judge(flat.table.assign(optimality=1e-12)) == "exact"
-    assert judge(flat.table.assign(optimality=np.inf)) == "diverged"
-    assert standings.judge(flat.table) == "slow"
+def judged(levels, least=1e-9):
+    """The verdict on draws whose optimality after each exchange is this."""
+    made = entry([1e-3] * 5, len(levels))
+    noise = np.random.default_rng(0).uniform(0.8, 1.25, (5, len(levels))).ravel()
+    table = made.table.assign(optimality=np.tile(levels, 5) * noise)
+    return summary(made._replace(table=table), least)["verdict"]
+
+
+@pytest.mark.parametrize("exchanges", [150, 600])
+def test_what_still_falls_is_slow_however_slowly_and_however_short_the_run(exchanges):
+    k = np.arange(1.0, exchanges + 1)
+    assert judged(k**-0.5) == judged(1 / k) == judged(np.geomspace(1, 1e-3, exchanges)) == "slow"
+    assert judged(0.02 + np.geomspace(1, 1e-30, exchanges)) == judged(np.full(exchanges, 0.02))
+    assert judged(np.full(exchanges, 0.02)) == "stalled"
+    assert judged(np.full(exchanges, 1e-12)) == "exact"
+    assert judged(np.full(exchanges, 1e9)) == judged(np.full(exchanges, np.inf)) == "diverged"
+
+
+def test_exact_is_what_the_precision_of_a_league_allows():
+    """In single precision nothing can be at 1e-9; what is biased is far above its rounding."""
+    assert standings.exact(np.float64) == 1e-9
+    at = lambda level: judged(np.full(600, level), standings.exact(np.float32))
+    assert at(1e-6) == "exact" and at(1e-3) == "stalled"
 
 
 def test_a_draw_that_diverged_is_not_hidden_by_the_median():
     flat = entry([1e-12] * 10).table.assign(optimality=1e-12)
-    told = lambda table: printed(pd.DataFrame([summary(Entry("Mime", table))]))["verdict"][0]
+    line = lambda table: pd.DataFrame([summary(Entry("Mime", table), 1e-9)])
+    told = lambda table: printed(line(table))["verdict"][0]
     assert told(flat) == "exact"
     assert told(flat.where(flat["seed"] > 1, flat.assign(optimality=1e3))) == "exact in most draws"
 
