@@ -1,5 +1,6 @@
 """Rows known by all their cells, whatever the columns of interest."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +29,13 @@ def row_hashes(path: Path) -> np.ndarray:
         return by.hash_array(np.array(cells, object))
     frame = read_frame(path, None, None)
     return by.hash_pandas_object(frame[sorted(frame.columns)], index=False).to_numpy()
+
+
+def with_values(rows: np.ndarray, about: str, columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Such numbers for the same rows, each with its values of some columns, and what those are."""
+    import pandas as pd
+    from pandas import util
+
+    by: Any = util
+    held = {str(j): values for j, values in enumerate([rows, *columns])}
+    return by.hash_pandas_object(pd.DataFrame(held).assign(about=about), index=False).to_numpy()

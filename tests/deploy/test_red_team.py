@@ -10,8 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from proxfl.deploy.masking.messages import Charter
+from proxfl.deploy.protocol.membership import Membership
+from proxfl.deploy.protocol.study import make_study, read_table
 from proxfl.deploy.protocol.wire import BadMessage
+from proxfl.deploy.site import audit
+from proxfl.deploy.site.following import PARTS, FollowingSite
 from proxfl.deploy.site.guard import effective
+from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.reception import Reception
+from proxfl.losses import Logistic
+from proxfl.problem import Problem
+from proxfl.prox import L1
+from proxfl.train.choice import Choice
+from proxfl.train.spec import Spec
 from tests.deploy.red_team import (
     OFF,
     USUAL,
@@ -156,7 +168,15 @@ def with_columns(folder, rows=200, loss="logistic", **columns):
 
 
 ONE = np.eye(200)[7]
+SPREAD = np.arange(200) / 200
+FEW = np.where(np.arange(200) < 10, 0.9999, 1.0)
 SINGLES = {
+    "no weight for one row": (1.0 - ONE, dict(row_weights="odd")),
+    "no weight for one row, and a little less for some": (FEW * (1 - ONE), dict(row_weights="odd")),
+    "a weight apart from all others": (1.0 - ONE + 1e-9 * SPREAD, dict(row_weights="odd")),
+    "an offset apart from all others": (ONE + 1e-9 * SPREAD, dict(offset="odd")),
+    "a number to predict, apart": (ONE + 1e-9 * SPREAD, dict(target="odd", loss="squared")),
+    "a feature apart from all others": (1e6 + ONE + 1e-9 * SPREAD, dict(features=("x0", "odd"))),
     "a weight of one row": (ONE, dict(row_weights="odd")),
     "a weight that hides the others": (ONE + 1e-9 * np.arange(200), dict(row_weights="odd")),
     "twice the weight of one row": (1.0 + ONE, dict(row_weights="odd")),
@@ -176,6 +196,92 @@ def test_no_column_singles_rows_out_whatever_it_is_used_as(odd, tmp_path):
     with pytest.raises(BadMessage, match="declines: "):
         Attacker(site)
     assert not (site.folder / "studies").exists()
+
+
+TURNS = ("row_weights", "offset", "target")
+
+
+def in_turn(folder, role, by):
+    """A site with two columns that differ by so much, each used once, and its rows."""
+    one, other = 1.0 + SPREAD, 1.0 + SPREAD + by
+    site, A = with_columns(folder, one=one, other=other, loss="squared")
+    site.asks = site.asks.replace(**{role: "one"})
+    return Attacker(site), site.asks.replace(**{role: "other"}), A
+
+
+@pytest.mark.parametrize("role", TURNS)
+def test_columns_that_differ_in_one_row_are_not_used_in_turn(role, tmp_path):
+    attacker, second, _ = in_turn(tmp_path, role, 0.5 * ONE)
+    with pytest.raises(BadMessage, match="rows that differ in fewer than 5 from those it told of"):
+        attacker.propose("second", second)
+
+
+@pytest.mark.parametrize("role", TURNS[1:])
+def test_columns_that_differ_in_every_row_tell_the_one_in_which_they_differ_most(role, tmp_path):
+    """Which SECURITY.md says."""
+    attacker, second, A = in_turn(tmp_path, role, 0.5 * ONE + 1e-9 * SPREAD)
+    first = attacker.gradient([0.1] * 4, 0.0)
+    attacker.propose("second", second)
+    apart = attacker.gradient([0.1] * 4, 0.0) - first
+    np.testing.assert_allclose(apart[1:] / apart[0], A[7], atol=1e-6)
+
+
+def test_features_that_differ_in_one_row_tell_it(tmp_path):
+    """Which SECURITY.md says: a difference of two numbers is that row's slope, at any model."""
+    one = 1.0 + SPREAD
+    site, A = with_columns(tmp_path, one=one, other=one + 0.5 * ONE, loss="squared")
+    site.asks = site.asks.replace(features=("x0", "one", "other"), standardise=False)
+    attacker = Attacker(site)
+    ask = lambda w: np.subtract(*attacker.gradient(w, 0.0)[[3, 2]])
+    still = ask([0.0, 0.0, 0.0])
+    row = [2 * (ask(w) - still) / 0.5 for w in np.eye(3)[:2]]  # slopes are score less target
+    np.testing.assert_allclose(np.array(row) / row[1] * one[7], [A[7, 0], one[7]], rtol=1e-6)
+
+
+def test_a_study_with_weights_is_about_the_rows_that_count(tmp_path):
+    """Two studies that leave other rows out are as far apart as those rows."""
+    some, more = np.arange(200) >= 20, np.arange(200) >= 21
+    site, _ = with_columns(tmp_path, some=1 * some, more=1 * more)
+    attacker = Attacker(site)
+    attacker.propose("some", site.asks.replace(row_weights="some"))
+    with pytest.raises(BadMessage, match="rows that differ in fewer than 5"):
+        attacker.propose("more", site.asks.replace(row_weights="more"))
+
+
+def test_a_negative_weight_is_declined_and_the_site_s_log_has_why(tmp_path):
+    site, _ = with_columns(tmp_path, odd=1.0 - 2 * ONE)
+    site.asks = site.asks.replace(row_weights="odd")
+    with pytest.raises(BadMessage, match="declines: its file cannot be read for the study"):
+        Attacker(site)
+    (line,) = map(audit.parsed, audit.lines_of(site.folder))
+    assert line["decision"] == "declines"
+    assert any("is below 0" in told for told in site.office.news.values())
+
+
+def test_columns_of_which_few_values_are_held_are_columns_like_others(tmp_path):
+    """Of 200 rows, one alone has the last feature."""
+    A = np.random.default_rng(0).normal(size=(200, 3)).round(3)
+    rows = [f"{i % 2} " + " ".join(f"{j + 1}:{a}" for j, a in enumerate(A[i])) for i in range(200)]
+    for last, decision in ((range(7, 8), "declines"), (range(0, 200, 9), "takes part")):
+        lines = [row + (" 4:1" if i in last else "") for i, row in enumerate(rows)]
+        folder = tmp_path / decision.replace(" ", "-")
+        folder.mkdir()
+        (folder / "data.libsvm").write_text("\n".join(lines) + "\n")
+        membership, office = Membership("clinic", ("north",)), Office(folder / "site", USUAL)
+        site = Reception(membership, "north", folder / "data.libsvm", office)
+        study = make_study("first", "clinic", ("north",), Spec(target="y", loss="logistic"))
+        assert site.decide(study)[0] == decision
+
+
+def test_few_rows_of_a_fold_are_as_few_as_of_a_table(tmp_path):
+    """Ten rows of a thousand are enough, the two or so of them in each of five folds are not."""
+    site, _ = with_columns(tmp_path, rows=1000, odd=1.0 * (np.arange(1000) >= 10))
+    policy = USUAL.replace(automatic=("train", "path"), questions_per_row=10.0)
+    site.office.given = policy
+    spec = site.asks.replace(row_weights="odd")
+    for choice, decision in ((None, "takes part"), (Choice(points=3, folds=5), "declines")):
+        asked = make_study("first", "clinic", ("north",), spec, unmasked=True, choice=choice)
+        assert site.decide(asked)[0] == decision
 
 
 def test_weights_do_not_leave_few_of_the_rows_with_an_unusual_value(tmp_path):
@@ -198,3 +304,16 @@ def test_rows_without_weight_do_not_lower_the_number_behind_an_answer(tmp_path):
     p = 1 / (1 + np.exp(-longest(attacker, w, 0.0) * A @ w))
     assert attacker.refused
     assert effective(weights * p * (1 - p)) == pytest.approx(USUAL.share * 200, rel=0.05)
+
+
+@pytest.mark.parametrize("choice", [None, Choice(points=3, folds=4)], ids=["train", "path"])
+def test_under_masks_and_on_paths_too_the_share_is_of_all_rows(choice, tmp_path):
+    """Of every second row that counts, twice the share; in folds more, as they were dealt."""
+    site, _ = with_columns(tmp_path, odd=np.arange(200) % 2.0)
+    spec, policy = site.asks.replace(row_weights="odd"), USUAL.replace(share=0.1)
+    study = make_study("first", "clinic", ("north", "south", "west"), spec, choice=choice)
+    site.office.given, table = policy, read_table(spec, site.data)
+    following = FollowingSite(study, "north", table, site.office)
+    _, answers = PARTS[study.ask](following, Charter(table.features, (0, 1)))
+    found = answers.guarded(Problem(L1(0.0), np.zeros(4), Logistic())).loss.share
+    assert found == pytest.approx(0.2) if choice is None else 0.2 < found < 0.4

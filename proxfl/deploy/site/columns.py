@@ -1,7 +1,9 @@
 """The columns of a site's table as a study uses them: what its numbers can be about.
 
 A feature, a target, an offset and the weights of rows all enter sums over rows, so a rule on one
-of them is a rule on all.
+of them is a rule on all. Sums are over c and over 1, and so over c - a for every number a: where c
+is a but in one row, that row is told. Of weights this is so between a study with them and one
+without, so there it is about all rows, also those whose weight is 0.
 """
 
 from collections.abc import Iterator
@@ -11,10 +13,12 @@ import numpy as np
 
 from proxfl.tables import Table
 from proxfl.tables.formats import is_sparse
+from proxfl.tables.rows import with_values
+from proxfl.train.agreement import row_counts
 from proxfl.train.spec import Spec
 
-FEATURE, TARGET = "feature", "target"  # other roles are the keys of a problem
-BESIDE = ("offset", "exposure", "row_weights")
+FEATURE, TARGET, WEIGHTS = "feature", "target", "row_weights"
+BESIDE = ("offset", "exposure", WEIGHTS)  # the keys of a problem
 
 
 class Used(NamedTuple):
@@ -23,6 +27,10 @@ class Used(NamedTuple):
     role: str
     name: str
     values: np.ndarray
+
+    def counts(self, weights: np.ndarray) -> np.ndarray:
+        """How much each row counts where this column does."""
+        return np.ones_like(weights) if self.role == WEIGHTS else weights
 
 
 def used_columns(table: Table, spec: Spec) -> Iterator[Used]:
@@ -38,3 +46,38 @@ def used_columns(table: Table, spec: Spec) -> Iterator[Used]:
     for j in range(by_column.shape[1]):
         dense = by_column[:, [j]].toarray()[:, 0] if is_sparse(table.A) else by_column[:, j]
         yield Used(FEATURE, table.features[j], dense)
+
+
+def apart_from_a_number(values: np.ndarray, weights: np.ndarray) -> float:
+    """How many rows of equal weight say as much as those behind a sum of w (c - a), for the number
+    a by which they are fewest; 0 where one number is the value of all.
+
+    (sum w |c - a|)^2 / sum w^2 (c - a)^2 is least where a is one of the values: between two of
+    them the first root is linear, and the second convex.
+    """
+    if not len(values) or values.min() == values.max():
+        return 0.0
+    w = weights / weights.max()
+    c = values / np.abs(values).max()
+    c = c - np.average(c, weights=w**2)  # so that no large number is taken from another below
+    order = np.argsort(c)
+    c, w = c[order], w[order]
+    below, of_below = np.cumsum(w), np.cumsum(w * c)
+    first = c * (2 * below - below[-1]) - 2 * of_below + of_below[-1]
+    second = (w**2 * c**2).sum() + c**2 * (w**2).sum()
+    return float((first**2 / second).min())
+
+
+def row_sets(table: Table, spec: Spec, rows: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows that count, by these names; and the same with what they are used with, by use.
+
+    Where one of these sets is almost that of another study, so are the sums over it.
+    """
+    here = row_counts(table, spec) > 0
+    yield np.sort(rows[here])
+    used: dict[str, list[np.ndarray]] = {}
+    for role, _, values in used_columns(table, spec):
+        if role != FEATURE:
+            used.setdefault(role, []).append(values[here])
+    for role, columns in used.items():
+        yield np.sort(with_values(rows[here], role, columns))

@@ -133,7 +133,7 @@ class FollowingSite:
         return [] if known or declared(spec) else list(loss_of(spec).target.labels(self.table.y))
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
-        self.office.told.once(self.name, self.table, self.office.policy.count)
+        self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
         charter = Charter(tuple(self.table.features), tuple(self.labels))
         self.asked.enter("enter", setup=True)
         key = self.office.signer.public_key().public_bytes_raw()

@@ -84,7 +84,7 @@ class PathSite:
         return self.office.fingerprint(self.table.fingerprint)
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
-        self.office.told.once(self.name, self.table, self.office.policy.count)
+        self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
         known, target = declared(self.study.spec), loss_of(self.study.spec).target
         labels = () if known else tuple(target.labels(self.table.y))
         self.asked.enter("enter", setup=True)

@@ -21,7 +21,7 @@ import tomli_w
 from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
 from proxfl.deploy.protocol.study import ASKS, Study
-from proxfl.deploy.site.columns import used_columns
+from proxfl.deploy.site.columns import apart_from_a_number, used_columns
 from proxfl.deploy.site.guard import effective
 from proxfl.errors import InputError
 from proxfl.options import Option, Options
@@ -162,7 +162,8 @@ def in_the_clear(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 def small_cells(policy: Policy, about: Proposal) -> Iterator[Objection]:
     each = (cell for part in about.parts for cell in cells(part, about.spec))
-    found = [f"{n:.3g} {what}" for what, n in each if 0 < n < policy.count]
+    fewest = policy.count * (1 - 1e-9)  # sums of floating-point numbers are compared with it
+    found = [f"{n:.3g} {what}" for what, n in each if 0 < n < fewest]
     if found:
         where = "" if about.study.choice is None else " of a fold"
         yield Objection(
@@ -179,14 +180,14 @@ def cells(table: Table, spec: Spec) -> Iterator[tuple[str, float]]:
     labels, strata = target.labels(table.y), target.strata(table.y)
     for label in labels:
         yield f"rows with the label {called(label)}", effective(weights[strata == label])
-    for _, name, column in used_columns(table, spec):
-        missing = np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
-        yield f"rows without a value in column {called(name)}", effective(weights[missing])
-        here = ~missing & (weights > 0)
-        values, counts = np.unique(column[here], return_counts=True)
-        others = here & (column != values[counts.argmax()]) if here.any() else here
-        unusual = f"rows with other than the usual value in column {called(name)}"
-        yield unusual, effective(weights[others])
+    for used in used_columns(table, spec):
+        if used.values.dtype.kind != "f":
+            continue  # text is a label, and none is missing
+        missing, counts = np.isnan(used.values), used.counts(weights)
+        yield f"rows without a value in column {called(used.name)}", effective(counts[missing])
+        here = ~missing & (counts > 0)
+        unusual = f"rows with other than the usual value in column {called(used.name)}"
+        yield unusual, apart_from_a_number(used.values[here], counts[here])
 
 
 def uneven_weights(policy: Policy, about: Proposal) -> Iterator[Objection]:
@@ -415,7 +416,7 @@ def policy_in(folder: Path) -> Policy:
         return Policy()
     try:
         return Policy(**tomllib.loads(path.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         raise InputError(f"{path}: this is not TOML; mend it, or remove it.") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None

@@ -134,13 +134,14 @@ class Reception:
             return None, found
         try:
             table = KINDS[study.ask].read(study, self.data)
+            before = (self.office.asked(study.id), self.seen(study))
+            spent = self.office.spent(study.id)
+            proposal = Proposal(study, table, *before, self.name, spent)
+            against = list(self.office.policy.objections(proposal))
         except InputError as error:
             told = Objection("its file cannot be read for the study; its log says why", str(error))
             return None, [told]
-        before = (self.office.asked(study.id), self.seen(study))
-        spent = self.office.spent(study.id)
-        proposal = Proposal(study, table, *before, self.name, spent)
-        found += self.office.policy.objections(proposal)
+        found += against
         if self.office.approved(study.id):
             found = [one for one in found if not one.waits]
         return table, found

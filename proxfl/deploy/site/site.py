@@ -102,7 +102,7 @@ class Site:
 
     def summary(self, question: dict[str, Any]) -> dict[str, Value]:
         """What a site tells before anything else; see `proxfl.train.agreement.summarise`."""
-        self.office.told.once(self.name, self.table, self.office.policy.count)
+        self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
         told = summarise(self.table, self.study.spec) | {"fingerprint": self.fingerprint}
         return {"summary": json.dumps(told)}
 
