@@ -3,6 +3,7 @@
 Processes may be restarted at any moment; what they keep is in their folders.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +55,8 @@ def plain_run():
 class Party:
     """Members with folders, and a server; `restart` is a new process from what is on the disk."""
 
-    def __init__(self, folder: Path, answers=sums_of):
-        self.folder, self.answers, self.signers = folder, answers, signers_of(NAMES)
+    def __init__(self, folder: Path, answers=sums_of, signers=None):
+        self.folder, self.answers, self.signers = folder, answers, signers or signers_of(NAMES)
         self.members = members_of(self.signers)
         self.kept: list[Exchange] = []
         self.processes = [self.process(name) for name in NAMES]
@@ -91,6 +92,21 @@ class Party:
 
     def run(self, send=None) -> Question:
         return self.conductor(send).run(program)
+
+
+def call_of(party: Party, step: int) -> Call:
+    """The server's call for a step, of a run that nobody answered from there on."""
+    found = []
+
+    def send(call):
+        if call.request.step == step:
+            found.append(call)
+            raise Killed
+        return party.send(call)
+
+    with suppress(Killed):
+        party.run(send)
+    return found[0]
 
 
 def resessioned(party: Party, call: Call, hellos: list[Hello]) -> Call:

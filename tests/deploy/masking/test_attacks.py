@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from proxfl.deploy.masking.member import Call
 from proxfl.deploy.masking.messages import reply_payload
 from proxfl.deploy.masking.replica import Replica
 from proxfl.deploy.masking.reply import reply, total, words_in
@@ -15,8 +16,8 @@ from proxfl.deploy.protocol.wire import Header
 from proxfl.engine import fixed_point
 from tests.deploy.masking.run import (
     NAMES,
-    Killed,
     Party,
+    call_of,
     plain_run,
     program,
     resessioned,
@@ -32,21 +33,6 @@ HERE = Header(wire.TASK, bytes(32), 0, 1)
 @pytest.fixture
 def party(tmp_path):
     return Party(tmp_path)
-
-
-def call_of(party, step):
-    """The server's call for a step, of a run that nobody answered from there on."""
-    found = []
-
-    def send(call):
-        if call.request.step == step:
-            found.append(call)
-            raise Killed
-        return party.send(call)
-
-    with pytest.raises(Killed):
-        party.run(send)
-    return found[0]
 
 
 def test_a_hello_of_another_s_former_process_opens_nothing(party):
@@ -70,44 +56,47 @@ def test_a_hello_of_another_s_former_process_opens_nothing(party):
     assert all(len(said) == 1 for said in party.spoken.values())
 
 
-def test_a_fork_gives_no_sum_of_either_branch_and_ends_the_run(party):
-    """South signs two replies to one request; the server shows one to east, the other to north."""
-    branches = []
+def following(party, before, replies, there):
+    """The call for the step that follows one by these replies, in the session of another call."""
+    about = before.request
+    words = total(about.session, party.members, about.digest, replies, before.question.length)
+    sums = [fixed_point.decode(exchange.words) for exchange in party.kept]
+    asked = Replica(program, [*sums, fixed_point.decode(words)]).next.rounded()
+    tip = next_tip(about.tip, about.step, words)
+    request = Request(STUDY, there.request.session, about.step + 1, tip, asked.content)
+    return Call(request, asked, there.hellos, replies)
 
-    def send(call):
-        if call.request.step < 3:
-            replies = party.send(call)
-            if call.request.step == 2:
-                south, about = party.processes[2], call.request
-                session = south.sessions[about.session]
-                lie = sums_of("south", call.question)[0] + 1.0
-                said = reply(session, south.signer, about.digest, lie, True)
-                branches.append((call, [*replies[:2], said]))
-            return replies
-        before, replies = branches[0]
-        session, length = call.request.session, before.question.length
-        words = total(session, party.members, before.request.digest, replies, length)
-        sums = [fixed_point.decode(party.kept[0].words), fixed_point.decode(words)]
-        other = Replica(program, sums).next.rounded()
-        tip = next_tip(before.request.tip, 2, words)
-        asked = Request(STUDY, session, 3, tip, other.content)
-        fork = call._replace(request=asked, question=other, replies=replies)
-        said = [party.hear("east", call), party.hear("north", fork)]
-        for name, branch in (("east", fork), ("north", call)):
-            with pytest.raises(Refused, match="asked otherwise in this session"):
-                party.hear(name, branch)
-        for branch in (call, fork):
-            third = party.hear("south", call) if branch is call else said[1]._replace(number=2)
-            with pytest.raises(Refused, match="not signed"):
-                total(session, party.members, branch.request.digest, [*said, third], 3)
-        raise Killed
 
-    with pytest.raises(Killed):
-        party.run(send)
+@pytest.mark.parametrize("anew", [False, True], ids=["one session", "two sessions"])
+def test_a_fork_gives_no_sum_of_either_branch_and_ends_the_run(anew, party):
+    """South says two things to one question; the server shows one to east, the other to north."""
+    call = call_of(party, 2)
+    replies, south = party.send(call), party.processes[2]
+    if anew:
+        party.restart(2)
+        south, honest = party.processes[2], party.processes[2].answer_of
+        south.answer_of = lambda question: (honest(question)[0] + 1.0, True)
+        there = resessioned(party, call, party.greet())
+        lied = [party.hear(name, there) for name in NAMES]
+    else:
+        session, lie = south.sessions[call.request.session], sums_of("south", call.question)[0] + 1
+        said = reply(session, south.signer, call.request.digest, lie, True)
+        there, lied = call, [*replies[:2], said]
+    forks = following(party, call, replies, there), following(party, there, lied, there)
+    said = [party.hear(name, fork) for name, fork in zip(NAMES, forks, strict=False)]
+    for name, fork in zip(NAMES, forks[::-1], strict=False):
+        with pytest.raises(Refused, match="asked otherwise in this session"):
+            party.hear(name, fork)
+    session = south.sessions[there.request.session]
+    for fork, other in zip(forks, (1, 0), strict=True):
+        name = fork.request.digest
+        third = reply(session, south.signer, name, sums_of("south", fork.question)[0], True)
+        with pytest.raises(Refused, match=f"reply of {NAMES[other]} is not signed"):
+            total(session.digest, party.members, name, [*said, third], 3)
     assert all(len(said) == 1 for said in party.spoken.values())
     for i in range(3):
         party.restart(i)
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match="Step 2 cannot follow step 3"):
         party.run()
 
 

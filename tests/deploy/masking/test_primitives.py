@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -10,8 +11,17 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from proxfl.deploy.masking.digests import digest, message
+from proxfl.deploy.masking.digests import SIZE, digest, message
 from proxfl.deploy.masking.members import spoken
+from proxfl.deploy.masking.messages import Charter
+from proxfl.deploy.masking.transcript import Request, first_tip, model_name, next_tip
+from proxfl.deploy.protocol.study import make_study
+from proxfl.deploy.protocol.wire import tag
+from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.policy import Policy
+from proxfl.tables.sites import fingerprint
+from proxfl.train.spec import Spec
+from tests.deploy.masking.world import NAMES, STUDY, world
 
 unhex = bytes.fromhex
 
@@ -56,9 +66,37 @@ def test_hkdf_is_that_of_rfc_5869():
     )
 
 
-def test_digests_are_whole_and_of_one_purpose():
-    assert digest("sum", b"ab", 1) == hashlib.sha256(message("sum", b"ab", 1)).digest()
+def test_digests_are_those_of_sha256_over_what_they_are_for_and_their_fields():
+    fields = b"\x02\0\0\0ab" + b"\x08\0\0\0" + (1).to_bytes(8, "little")
+    content = b"proxfl-mask/2 sum" + bytes(32 - 17) + fields
+    assert message("sum", b"ab", 1) == content
+    assert digest("sum", b"ab", 1) == hashlib.sha256(content).digest()
     assert digest("sum", b"ab") != digest("start", b"ab")
+
+
+def test_no_name_is_shorter_than_a_whole_digest(tmp_path):
+    """Of 48 bits, twins were found within minutes."""
+    here, total = world(), np.zeros((2, 2), np.uint64)
+    study = make_study("s", "field", NAMES, Spec(target="y", loss="squared"))
+    office = Office(tmp_path, Policy())
+    tip = first_tip(STUDY, here.members.digest)
+    names = [here.members.digest, here.session, tip, next_tip(tip, 1, total), tag("field")]
+    names += [Request(STUDY, here.session, 1, tip, b"").digest, model_name(tip, b"")]
+    names += [Charter(("a",), ()).digest(study.text), bytes.fromhex(study.id)]
+    names += [bytes.fromhex(office.fingerprint("a table")), *here.ephemerals[0].hello[3:6]]
+    table = fingerprint(("a",), np.ones((2, 1)), np.ones(2), {})
+    assert {len(name) for name in [*names, bytes.fromhex(table)]} == {SIZE}
+    assert len(set(names)) == len(names)
+    assert office.fingerprint("a table") != Office(tmp_path / "b", Policy()).fingerprint("a table")
+
+
+def test_every_bit_of_what_the_words_are_of_changes_them():
+    said, words = world().members.digest[:24], []
+    for bit in range(8 * len(said)):
+        other = int.from_bytes(said, "big") ^ 1 << bit
+        words.append(tuple(spoken(other.to_bytes(24, "big"))))
+    assert len({*words, tuple(spoken(said))}) == 193 and {len(w) for w in words} == {12}
+    assert world().members.words.count(" ") == 11
 
 
 def test_fields_never_run_into_one_another():

@@ -1,12 +1,13 @@
 """Replies show their sum and nothing else."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 
 from proxfl.deploy.masking.members import Members
-from proxfl.deploy.masking.reply import Reply, reply, total
+from proxfl.deploy.masking.reply import Reply, reply, total, words_in
 from proxfl.deploy.masking.session import Refused
 from proxfl.engine import fixed_point
 from tests.deploy.masking.world import NAMES, REQUEST, world
@@ -100,18 +101,35 @@ def test_a_reply_of_another_member_request_or_session_is_refused_by_name():
             total(here.session, here.members, REQUEST, [replies[0], wrong, replies[2]], COUNT)
 
 
-def test_pads_alone_make_any_inputs_of_one_sum_look_alike():
+def test_pads_alone_make_any_inputs_of_one_sum_look_alike(monkeypatch):
     """All of Z_4 with three members, enumerated: the theorem in the small.
 
-    Members 0 < 1 < 2 add the pads they share with larger ones and subtract those with smaller.
-    For every input the replies, over all pads, are distributed as for any other input of that sum:
-    all three seen, two of them, or all three by somebody who knows one member's pads.
+    Members' numbers and pads are one of four, and of their replies the last two bits are looked at.
+    For every input these are, over all pads, distributed as for any other input of that sum: all
+    three seen, two of them, or all three by somebody who knows one member's pads.
     """
-    ring = range(4)
+    here, ring, drawn = world(), range(4), {}
+
+    def pad(secret, request, one, other, count):
+        assert secret == here.sessions[one].secrets[other]
+        return np.full((count, 2), drawn[frozenset((one, other))], np.uint64)
+
+    monkeypatch.setattr("proxfl.deploy.masking.reply.pad_of", pad)
+
+    @cache
+    def said(member, number, first, second):
+        """By the pads that the member shares with the others, in the order of their numbers."""
+        others = [i for i in range(3) if i != member]
+        drawn.update(
+            {frozenset((member, i)): p for i, p in zip(others, (first, second), strict=True)}
+        )
+        values = number * fixed_point.STEP * np.ones(1)
+        made = reply(here.sessions[member], here.signers[NAMES[member]], REQUEST, values, True)
+        return int(words_in(made.masked)[0, 0]) % 4
 
     def replies(inputs, p01, p02, p12):
-        x0, x1, x2 = inputs
-        return (x0 + p01 + p02) % 4, (x1 - p01 + p12) % 4, (x2 - p02 - p12) % 4
+        each = zip(range(3), inputs, ((p01, p02), (p01, p12), (p02, p12)), strict=True)
+        return tuple(said(member, number, *pads) for member, number, pads in each)
 
     def seen(inputs, view):
         return sorted(view(replies(inputs, *pads), pads) for pads in product(ring, repeat=3))
@@ -128,6 +146,8 @@ def test_pads_alone_make_any_inputs_of_one_sum_look_alike():
     assert same(everything, sum_of := lambda inputs: sum(inputs) % 4) == 4
     assert same(two, lambda inputs: None) == 1  # without one reply, nothing at all
     assert same(with_member_2, lambda inputs: (sum_of(inputs[:2]), inputs[2])) == 16
+    for inputs in product(ring, repeat=3):  # and the sum is there
+        assert {sum(shown) % 4 for shown in seen(inputs, everything)} == {sum_of(inputs)}
 
 
 def test_members_are_few_or_many_but_never_two():
