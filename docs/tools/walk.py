@@ -32,7 +32,6 @@ from proxfl.engine.round import compiled_exchanges, one_round, simulated_round
 from proxfl.losses import Logistic
 from proxfl.precision import precision
 from proxfl.prox import L1
-from proxfl.train.federation import Call
 
 PACKAGE = Path(px.__file__).parent
 FIGURE = Path(__file__).parent.parent / "figures" / "walk.svg"
@@ -120,11 +119,7 @@ def deployed() -> list[Hop]:
         federation = RemoteFederation(network, "walk", SITES, epoch=0)
         federation.settle(experiment(one_of(shards)), shards.weight)
         server = ALGORITHM.init(problem.g, problem.x0)[0]
-
-        def ask(counted: int, down: Any, e: int) -> Any:
-            call = Call(step=1, counted=counted, round=0, exchange=e)
-            return 1, federation.visit(ALGORITHM, call, down).received, {}
-
+        ask = federation.asked_in(ALGORITHM, 0)
         return walk(lambda: one_round(compiled_exchanges(ALGORITHM), problem.g, server, 0, ask))
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from proxfl.core import Algorithm, Received
+from proxfl.engine.round import Ask
 from proxfl.points import Point, Scalar
 
 
@@ -82,3 +83,13 @@ class Federation(abc.ABC):
         self, algorithm: Algorithm, call: Call, down: Any, exact: Exact | None = None
     ) -> Answers:
         """One exchange of the algorithm with the sites."""
+
+    def asked_in(self, algorithm: Algorithm, number: int) -> Ask:
+        """How `one_round` asks the sites in a round: the last counted step stands for them."""
+
+        def ask(counted: int, down: Any, e: int) -> tuple[int, Received, dict[str, Scalar]]:
+            call = Call(step=counted + 1, counted=counted, round=number, exchange=e)
+            answers = self.visit(algorithm, call, down)
+            return call.step, answers.received, answers.info
+
+        return ask

@@ -34,7 +34,8 @@ def answer(store, step, counted):
     before = store.answered(header(step, counted), request)
     if before is not None:
         return before
-    now = {"v": store.recall(header(step, counted), FIRST)["v"] + 1.0}
+    state = FIRST if counted == NEVER else store.recall(header(step, counted), FIRST)
+    now = {"v": state["v"] + 1.0}
     reply = f"reply {step} from {now['v'][0]:.0f}".encode()
     store.remember(header(step, counted), request, reply, now)
     return reply

@@ -92,10 +92,8 @@ class Store:
             sync_folder(self.folder)
         return past.reply
 
-    def recall(self, header: Header, first: Any) -> Any:
-        """The state after the step the server counted last, or `first` if it counted none."""
-        if header.counted == wire.NEVER:
-            return first
+    def recall(self, header: Header, like: Any) -> Any:
+        """The state after the step the server counted last."""
         if header.counted not in self.steps():
             kept = ", ".join(str(step_number(step)) for step in self.steps()) or "none"
             asked = step_number(header.counted)
@@ -109,7 +107,7 @@ class Store:
                 f"Round {header.round}, exchange {header.exchange} cannot follow round "
                 f"{past.header.round}, exchange {past.header.exchange} at site {self.site}."
             )
-        return rebuild(past.state, first, f"The state of site {self.site}")
+        return rebuild(past.state, like, f"The state of site {self.site}")
 
     def remember(self, header: Header, request: bytes, reply: bytes, state: Any) -> None:
         """Put a step on the disk for good, and forget those no server can go back to."""

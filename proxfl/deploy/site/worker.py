@@ -175,7 +175,9 @@ class Worker:
                 log.info("Site %s repeats its answer", self.site)
                 return before
             self.count(experiment.shard.size)
-            state = store.recall(header, first_state(algorithm, experiment.problem))
+            state = first_state(algorithm, experiment.problem)
+            if header.counted != wire.NEVER:
+                state = store.recall(header, state)
             place = (header.round, header.exchange, self.here)
             if experiment.algorithm.client_noise:  # noise that the server could draw is none
                 key = secret_key(self.folder, place, (algorithm, state, down))

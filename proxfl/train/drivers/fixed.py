@@ -14,14 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.algorithms import REGISTRY
-from proxfl.core import Algorithm, Received
+from proxfl.core import Algorithm
 from proxfl.engine.round import compiled_exchanges, one_round
 from proxfl.errors import InputError
-from proxfl.points import Point, Scalar, norm
+from proxfl.points import Point, norm
 from proxfl.problem import Problem
 from proxfl.prox import OnLeaves, Zero
 from proxfl.train.drivers.driver import Driver, Record, Settings, output
-from proxfl.train.federation import Call
 from proxfl.train.spec import Spec
 
 EVERY = 10  # rounds between two certificates, which cost one more exchange
@@ -79,13 +78,8 @@ class FixedSteps(Driver):
 
     def one_round(self, state: State) -> tuple[State, Record]:
         algorithm, made = state.algorithm, int(state.round)
-
-        def ask(counted: int, down: Any, e: int) -> tuple[int, Received, dict[str, Scalar]]:
-            call = Call(step=counted + 1, counted=counted, round=made, exchange=e)
-            answers = self.federation.visit(algorithm, call, down)
-            return call.step, answers.received, answers.info
-
         exchanges, before = compiled_exchanges(algorithm), (state.server, int(state.counted))
+        ask = self.federation.asked_in(algorithm, made)
         server, counted, _ = one_round(exchanges, self.problem.g, *before, ask)
         finished = made + 1
         after = State(

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.algorithms import ProximalGradient
-from proxfl.engine.round import CompiledExchange
+from proxfl.engine.round import compiled_exchanges, one_round
 from proxfl.points import Point
 from proxfl.train.drivers.driver import Certificate, Driver, Record, output
-from proxfl.train.federation import Call
 from proxfl.train.privacy import WITHHELD
 
 
@@ -47,12 +46,11 @@ class NoisyRounds(Driver):
         return WITHHELD if int(state.round) >= self.settings.rounds else None
 
     def one_round(self, state: State) -> tuple[State, Record]:
-        exchange, made = CompiledExchange(self.algorithm(state)), int(state.round)
-        call = Call(step=made + 1, counted=made, round=made, exchange=0)
-        down = exchange.broadcast(self.problem.g, state.server)
-        answers = self.federation.visit(self.algorithm(state), call, down)
-        server = exchange.server(self.problem.g, state.server, answers.received)
-        after = State(server, jnp.asarray(made + 1), jnp.asarray(made + 1))
+        algorithm, made = self.algorithm(state), int(state.round)
+        exchanges, before = compiled_exchanges(algorithm), (state.server, int(state.counted))
+        ask = self.federation.asked_in(algorithm, made)
+        server, counted, _ = one_round(exchanges, self.problem.g, *before, ask)
+        after = State(server, jnp.asarray(made + 1), jnp.asarray(counted))
         return after, Record(made + 1, np.nan, np.nan, self.settings.eta, True)
 
     def certify(self, state: State) -> Certificate:
