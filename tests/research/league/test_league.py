@@ -4,9 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxfl.algorithms import Decoupled, ProximalGradient
+from proxfl.algorithms import Decoupled, FedProx, ProximalGradient
+from proxfl.engine.simulate import simulate
+from proxfl.losses import Squared
 from proxfl.precision import precision
 from proxfl.problem import Problem
+from proxfl.prox import Zero
 from proxfl.research.league import standings, tuning
 from proxfl.research.league.draws import draw_of
 from proxfl.research.league.driven import driven
@@ -77,6 +80,23 @@ def test_methods_without_g_enter_only_where_there_is_none(name):
         smooth = name in ("least-squares", "logistic")
     assert ("FedAvg" in able) == smooth and "Algorithm 1" in able
     assert ("ProxSkip" in able) == (one.cohort is None)
+
+
+def test_fedexprox_with_a_constant_extrapolation_is_fedprox_with_a_longer_server_step():
+    """FedExProx (Li, Acharya, Richtarik 2024): x + alpha (mean of prox_{gamma f_i}(x) - x)."""
+    rng, gamma, alpha = np.random.default_rng(0), 0.5, 1.7
+    A, y = rng.normal(size=(3, 12, 4)), rng.normal(size=(3, 12))
+    H, b = np.einsum("nij,nik->njk", A, A) / 12, np.einsum("nij,ni->nj", A, y) / 12
+    x = rng.normal(size=4)
+    near = [
+        np.linalg.solve(np.eye(4) + gamma * h, x + gamma * c) for h, c in zip(H, b, strict=True)
+    ]
+    expected = x + alpha * (np.mean(near, axis=0) - x)
+    eta = 1 / (np.linalg.eigvalsh(H).max() + 1 / gamma)
+    method = FedProx(eta, alpha, 200, 1 / gamma)  # so many steps solve a client's problem
+    problem = Problem(Zero(), x, Squared())
+    found = simulate(method, problem, list(zip(A, y, strict=True)), rounds=1, progress=False)
+    np.testing.assert_allclose(found.model, expected, rtol=1e-12)
 
 
 def test_costs_are_those_of_the_messages(draw):
