@@ -13,7 +13,6 @@ from proxfl.points import Tree, norm
 from proxfl.prox import L1, Box, GroupL2, NonNegative, Nuclear, Ridge, Simplex, Zero
 from proxfl.tables import Table
 from proxfl.train.drivers.model_step import bend, minimise
-from proxfl.train.drivers.newton import AT_INFINITY
 from proxfl.train.federation import FAR, NEAR
 from proxfl.train.method import method_for
 from proxfl.train.spec import Spec, convex_losses
@@ -137,15 +136,6 @@ def logistic(rows=40, features=D, seed=0):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(rows, features))
     return A, (A[:, 0] + rng.logistic(size=rows) > 0) * 1.0
-
-
-def test_an_optimum_at_infinity_is_said():
-    A, y = logistic()
-    y = (A[:, 1] > 0) * 1.0
-    with pytest.warns(UserWarning, match="optimum is at infinity"):
-        fit = train(Spec(target="y", loss="logistic"), [table(A, y)])
-    assert fit.solution.obstacle == AT_INFINITY and not fit.solution.converged
-    assert train(Spec(target="y", loss="logistic", l2=1e-3), [table(A, y)]).solution.converged
 
 
 def test_collinear_and_constant_columns_do_no_harm():

@@ -30,6 +30,7 @@ from proxfl.engine.round import CompiledExchange
 from proxfl.points import Point, Scalar, dot, norm
 from proxfl.problem import Problem
 from proxfl.train.drivers.driver import Driver, Record, Settings, output
+from proxfl.train.drivers.endless import Trend, falls_on, first_trend, followed, further
 from proxfl.train.federation import Call, Exact
 from proxfl.train.spec import UNDERFLOWS
 
@@ -65,6 +66,7 @@ class State(NamedTuple):
     scale: Any  # the gradient's norm at the start: optimality is relative to it
     start: Any  # the objective there, to which the duality gap is
     ceiling: Any  # the objective where the last search ended: no round may go above it
+    trend: Trend
     round: Any  # exchanges made, counted or not
     counted: Any  # the last of them that counted
 
@@ -99,6 +101,12 @@ class Solver(Driver):
             f"The step was halved to {float(state.eta):.1e}, since the sites' losses show no "
             "difference between models so near any more; raise the tolerance."
         )
+
+    def endless(self, state: State) -> bool:
+        if not state.trend.suspect:
+            return False
+        loss = self.evaluate(further(state.known.x, state.trend)).loss
+        return bool(falls_on(self.problem.g, state.known, state.trend, loss))
 
     def exact(self, algorithm: ReportsLoss, state: State) -> Exact | None:
         """With one local step, what the uplinks of a round are."""
@@ -144,6 +152,7 @@ def first_state(
         scale=norm(start.gradient),
         start=objective(problem.g, start),
         ceiling=objective(problem.g, start),
+        trend=first_trend(x0),
         round=jnp.asarray(0),
         counted=jnp.asarray(0),
     )
@@ -156,7 +165,9 @@ def carried_over(g: Regulariser, settings: Settings, state: State) -> State:
     """
     algorithm = algorithm_for(settings, state.eta, state.eta_g)
     moved = retreat(algorithm, g, state, state.known.gradient)
-    return moved._replace(ceiling=objective(g, state.known))
+    known = state.known
+    trend = first_trend(known.x, g.distance(known.x, known.gradient))
+    return moved._replace(ceiling=objective(g, known), trend=trend)
 
 
 def lost(before: State, after: State):
@@ -202,7 +213,7 @@ def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
     onwards = algorithm.server(g, state.server, received)
     unmixed = inner.undo(state.server) if accelerated else afresh
     # Mixed steps need not descend one by one; plain ones must.
-    fixed = accelerated & counted & ~first & ~search.on
+    fixed, distance = accelerated & counted & ~first & ~search.on, g.distance(x, now.gradient)
     after = State(
         server=choose(grow | shrink, afresh, choose(counted, onwards, unmixed)),
         eta=eta,
@@ -212,10 +223,11 @@ def learn(algorithm, g: Regulariser, state: State, received, loss, tau: int):
         scale=state.scale,
         start=state.start,
         ceiling=jnp.where(fixed, state.ceiling, objective(g, known)),
+        trend=choose(counted, followed(state.trend, x, distance), state.trend),
         round=state.round + 1,
         counted=jnp.where(counted, state.round + 1, state.counted),
     )
-    optimality = g.distance(x, now.gradient) / jnp.where(state.scale > 0, state.scale, 1.0)
+    optimality = distance / jnp.where(state.scale > 0, state.scale, 1.0)
     return after, Record(after.round, objective(g, now), optimality, eta, counted)
 
 

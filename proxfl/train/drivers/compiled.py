@@ -33,6 +33,7 @@ from proxfl.train.drivers.adaptive import (
     retreat,
 )
 from proxfl.train.drivers.driver import Record, Settings, refuse_curvature
+from proxfl.train.drivers.endless import AT_INFINITY, DEEP, falls_on, further
 
 NOT_FINITE = (
     "The objective is not finite at the starting point; check the data for huge values, or "
@@ -89,10 +90,18 @@ def solve(
         columns, taken = jax.device_get(log), int(run.state.round) - made
         records += [Record(*(column[i].item() for column in columns)) for i in range(taken)]
         loss, objective, distance = map(float, found[:3])
-        optimality = distance / (float(run.state.scale) or 1.0)
-        if optimality <= tol or len(records) >= settings.rounds:
-            numbers = loss, objective, optimality, optimality <= tol
-            return Solved(run.state.known.x, *numbers, found[3], run, records)
+        optimality, over = (
+            distance / (float(run.state.scale) or 1.0),
+            len(records) >= settings.rounds,
+        )
+        close = optimality <= settings.tol
+        on = close and (optimality <= tol or over) and endless(problem, shards, run.state)
+        if on and not over and optimality > DEEP:
+            tol = optimality / 10
+        elif optimality <= tol or over:
+            stopped = AT_INFINITY if on else None
+            numbers = loss, objective, optimality, close and not on
+            return Solved(run.state.known.x, *numbers, found[3], run, records, stopped)
 
 
 @partial(jax.jit, static_argnames="settings")
@@ -157,6 +166,17 @@ def certify(problem: Problem, shards: Shard, x: Point) -> tuple[Any, Any, Any, P
 
     g, (loss, gradient) = problem.g, mean_over_clients(evaluate, shards)
     return loss, loss + g.value(x), g.distance(x, gradient), gradient
+
+
+def endless(problem: Problem, shards: Shard, state: State) -> bool:
+    """Whether the objective falls on far beyond the model."""
+    if not state.trend.suspect:
+        return False
+    loss = evaluate(problem, shards, further(state.known.x, state.trend))[0]
+    return bool(falls_on(problem.g, state.known, state.trend, loss))
+
+
+evaluate = jax.jit(certify)
 
 
 def round_bytes(problem: Problem, shards: Shard, settings: Settings) -> tuple[int, int]:

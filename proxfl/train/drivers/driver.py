@@ -13,6 +13,7 @@ from proxfl.core import Algorithm
 from proxfl.errors import InputError
 from proxfl.points import Point, norm
 from proxfl.problem import Problem
+from proxfl.train.drivers.endless import AT_INFINITY, DEEP
 from proxfl.train.federation import Federation
 
 # A run converged if, besides optimality, its relative duality gap is at most so many tolerances.
@@ -125,6 +126,10 @@ class Driver(abc.ABC):
         """A sentence on why no more rounds lead to a certified model; None if they may."""
         return None
 
+    def endless(self, state: Any) -> bool:
+        """Whether the objective falls on far beyond the model, which one more exchange may tell."""
+        return False
+
     def mean(self, answers: Mapping[str, Mapping[str, Any]], part: str) -> Any:
         """The mean over sites of one part of their answers, summed in the sites' order."""
         weights, parts = self.weights.tolist(), [answers[s][part] for s in self.federation.sites]
@@ -162,15 +167,15 @@ class Driver(abc.ABC):
 
     def look(self, state: Any) -> Look:
         """What full gradients say of the model in a state."""
+        return self.look_anew(state)
+
+    def look_anew(self, state: Any) -> Look:
+        """The same, always asked for."""
         x, g = self.model(state), self.problem.g
         found = self.evaluate(x)
         objective, distance = found.loss + g.value(x), float(g.distance(x, found.gradient))
         optimality = distance / (float(state.scale) or 1.0)
         return Look(float(objective), distance, optimality, found.site_losses)
-        return self.look_anew(state)
-
-    def look_anew(self, state: Any) -> Look:
-        """The same, always asked for."""
 
     def certify(self, state: Any) -> Certificate:
         """The same with the duality gap, asked for where it decides and at the very end."""
@@ -244,11 +249,16 @@ def solve(
     while True:
         last = records[-1] if records else Record(0, np.nan, np.nan, np.nan, False)
         looks, obstacle = next_look(due, [last]), driver.obstacle(state)
-        if looks < due or obstacle or last.round >= rounds:
+        over = last.round >= rounds
+        met = looks < due or (over and last.optimality <= driver.settings.tol)
+        on = bool(met or obstacle) and driver.endless(state)
+        if on and (obstacle or over or last.optimality <= DEEP):
+            obstacle = AT_INFINITY
+        if not on and looks < due or obstacle or over:
             found = driver.certify(state)
             if obstacle:
                 found = found._replace(converged=False)
-            if found.converged or obstacle or last.round >= rounds:
+            if found.converged or obstacle or over:
                 return Solution(driver.model(state), *found, state, records, obstacle)
         due = looks
         state, record = driver.one_round(state)

@@ -9,8 +9,7 @@ not, the sites have also told the loss at shorter ways, of which the best is ask
 A loss that is quadratic has one Hessian, which is asked for once.
 
 At the end the objective falls by less than its rounding; then a step counts if it brings the
-gradient nearer to a subgradient of the penalty. A model at infinity, as of separable data, is known
-by steps that stay as long while the promised fall shrinks by the same factor each time, e.
+gradient nearer to a subgradient of the penalty. Of an optimum at infinity `endless.py` has the law.
 """
 
 from collections.abc import Mapping
@@ -28,17 +27,13 @@ from proxfl.losses import features_of
 from proxfl.points import Point, dot, norm, size, zeros_like
 from proxfl.train.drivers.adaptive import choose
 from proxfl.train.drivers.driver import Driver, Look, Record, too_large
+from proxfl.train.drivers.endless import Trend, falls_on, first_trend, followed, further
 from proxfl.train.drivers.model_step import bend, minimise
 from proxfl.train.tasks import SHORTER, part_way
 
 SIGMA = 1e-4  # of the promised fall, at least: Armijo's constant
 FORCING = 1e-2  # of a distance, times how near it is: what is left in a step, for fast convergence
 IDLE = 4  # rounds without progress, after which there is none
-RUNAWAY, SURELY = 5, 12  # steps of one length: at a certificate, or anywhere
-AT_INFINITY = (
-    "The objective falls on without end along some combination of features, as for separable "
-    "data: its optimum is at infinity; add a penalty, such as l2, or leave such features out."
-)
 ROUNDING = (
     "Rounding keeps the gradient from coming closer to optimality; use a larger tolerance, or "
     "standardise the features."
@@ -73,7 +68,7 @@ class State(NamedTuple):
     scale: Any  # the gradient's norm at the first point
     start: Any  # the objective there
     idle: Any  # rounds since the last that made progress
-    runaway: Any  # successive steps as those to infinity are
+    trend: Trend
     round: Any
     counted: Any
 
@@ -107,6 +102,15 @@ class ByNewton(Driver):
 
     def obstacle(self, state: Any) -> str | None:
         return obstacle(state, self.settings.tol)
+
+    def endless(self, state: Any) -> bool:
+        if not state.trend.suspect:
+            return False
+        answers = self.federation.ask("newton", far_question(state))
+        loss = self.mean(answers, "value")
+        if not all(bool(answers[site]["finite"]) for site in self.federation.sites):
+            return False
+        return bool(falls_on(self.problem.g, state.known, state.trend, loss))
 
 
 class Newton(ByNewton):
@@ -159,8 +163,6 @@ def refuse_start(driver: Driver, answers: Mapping[str, Mapping[str, Any]]) -> No
 def obstacle(state: Any, tol: float) -> str | None:
     """Why no more rounds lead to a certified model, if the last ones show it."""
     met = optimality_of(state) <= tol
-    if int(state.runaway) >= (RUNAWAY if met else SURELY):
-        return AT_INFINITY
     return ROUNDING if int(state.idle) >= (2 * IDLE if met else IDLE) else None
 
 
@@ -172,6 +174,12 @@ def question(state: Any, features: Any) -> dict[str, Any]:
     """What sites are asked, with the Hessian on these features."""
     asked = {"x": state.known.x, "u": state.step.u, "length": state.step.length}
     return asked | {"features": features}
+
+
+def far_question(state: Any) -> dict[str, Any]:
+    """What sites are asked about a model that may be on its way to infinity: a loss, no Hessian."""
+    step = Step(further(state.known.x, state.trend), jnp.ones_like(state.distance), 0.0)
+    return question(state._replace(step=step), np.zeros(0, np.int32))
 
 
 def exactness_for(loss: Any, tol: float) -> Any:
@@ -195,7 +203,7 @@ def first_state(x0: Point, sites: int) -> State:
         scale=number(0.0),
         start=number(0.0),
         idle=jnp.asarray(0),
-        runaway=jnp.asarray(0),
+        trend=first_trend(x0),
         round=jnp.asarray(0),
         counted=jnp.asarray(0),
     )
@@ -208,7 +216,8 @@ def carried_over(g: Regulariser, state: State, exactness) -> State:
     """
     distance = g.distance(state.known.x, state.known.gradient)
     step = next_step(g, state.known, distance, state.scale, state.reach, exactness)
-    return state._replace(step=step, distance=distance, idle=0 * state.idle, runaway=0 * state.idle)
+    trend = first_trend(state.known.x, distance)
+    return state._replace(step=step, distance=distance, idle=0 * state.idle, trend=trend)
 
 
 @jax.jit
@@ -221,7 +230,6 @@ def learn(g: Regulariser, state: State, told: Told, exactness) -> tuple[State, R
     counted = told.finite & (first | acceptable(g, state, now, distance))
     known = choose(counted, now, before)
     scale = jnp.where(first, norm(told.gradient), state.scale)
-    whole = counted & (step.length == 1)
     reach = jnp.where(counted & ~first, jnp.maximum(10 * norm(x - before.x), 1e-3), state.reach)
     onwards = next_step(g, known, distance, scale, reach, exactness)
     shorter = step._replace(length=shorter_length(g, state, told.shorter))
@@ -235,7 +243,7 @@ def learn(g: Regulariser, state: State, told: Told, exactness) -> tuple[State, R
         scale=scale,
         start=jnp.where(first, objective(g, now), state.start),
         idle=jnp.where(progress | (counted & fell), 0, state.idle + 1),
-        runaway=jnp.where(whole & runs_away(state, x, onwards), state.runaway + 1, 0),
+        trend=choose(counted, followed(state.trend, x, distance), state.trend),
         round=state.round + 1,
         counted=jnp.where(counted, state.round + 1, state.counted),
     )
@@ -269,13 +277,6 @@ def shorter_length(g: Regulariser, state: Any, losses):
     good = found <= objective(g, state.known) + SIGMA * lengths * step.promised
     best = jnp.argmin(jnp.where(good, found, jnp.inf))
     return jnp.where(jnp.any(good), lengths[best], lengths[-1])
-
-
-def runs_away(state: State, x: Point, onwards: Step):
-    """Whether this step is as long as the last and promises 1/e of its fall, or about that."""
-    ratio = onwards.promised / jnp.where(state.step.promised < 0, state.step.promised, -1.0)
-    before, after = norm(state.step.u - state.known.x), norm(onwards.u - x)
-    return (ratio > 0.3) & (ratio < 0.45) & (after > 0.9 * before)
 
 
 @jax.jit

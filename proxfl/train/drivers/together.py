@@ -21,11 +21,13 @@ from proxfl.points import Point
 from proxfl.problem import Problem, Shard
 from proxfl.train.drivers.compiled import NOT_FINITE
 from proxfl.train.drivers.driver import Record, Settings
+from proxfl.train.drivers.endless import AT_INFINITY, DEEP, falls_on
 from proxfl.train.drivers.newton import (
     State,
     Told,
     carried_over,
     exactness_for,
+    far_question,
     first_state,
     learn,
     objective,
@@ -131,7 +133,9 @@ def solve(
         for model, known in zip(wanted, known, strict=True)
     ]
     records: list[list[Record]] = [[] for _ in wanted]
-    left = [i for i in range(len(wanted)) if goes_on(states[i], records[i], settings)]
+    causes: list[str | None] = [None for _ in wanted]
+    goals = [settings.tol for _ in wanted]  # lower, while a model may be on its way to infinity
+    left = [i for i in range(len(wanted)) if goes_on(states[i], records[i], settings, goals[i])]
     while left:
         asked = []
         for i in left:
@@ -143,19 +147,41 @@ def solve(
             records[i].append(Record(*(np.asarray(value).item() for value in seen)))
             if not (records[i][0].counted or known[i]) or not np.isfinite(float(states[i].scale)):
                 raise InputError(NOT_FINITE)
-        left = [i for i in left if goes_on(states[i], records[i], settings)]
+        ended = [i for i in left if not goes_on(states[i], records[i], settings, goals[i])]
+        left = [i for i in left if i not in ended]
+        for i in endless([i for i in ended if states[i].trend.suspect], wanted, states, exchange):
+            now = optimality_of(states[i])
+            if DEEP < now <= goals[i] and len(records[i]) < settings.rounds:
+                goals[i], left = now / 10, sorted([*left, i])
+            elif now <= settings.tol or obstacle(states[i], settings.tol):
+                causes[i] = AT_INFINITY
         watch(len(wanted) - len(left))
-    ends = zip(wanted, states, records, strict=True)
-    return [result(model.g, state, held, settings) for model, state, held in ends]
+    ends = zip(wanted, states, records, causes, strict=True)
+    return [result(model.g, state, held, cause, settings) for model, state, held, cause in ends]
 
 
-def goes_on(state: State, records: Sequence[Record], settings: Settings) -> bool:
-    met = optimality_of(state) <= settings.tol
+def goes_on(state: State, records: Sequence[Record], settings: Settings, goal: float) -> bool:
+    met = optimality_of(state) <= goal
     return not met and len(records) < settings.rounds and not obstacle(state, settings.tol)
 
 
-def result(g: Regulariser, state: State, records: list[Record], settings: Settings) -> Solved:
-    optimality, stopped = optimality_of(state), obstacle(state, settings.tol)
+def endless(
+    suspects: Sequence[int], wanted: Sequence[Wanted], states: Sequence[State], exchange: Exchange
+) -> list[int]:
+    """Those of the suspects whose objective falls on far beyond the model; one exchange tells."""
+    if not suspects:
+        return []
+    told = exchange([Asked(wanted[i].place, far_question(states[i])) for i in suspects])
+    on = lambda i, far: (
+        far.finite and falls_on(wanted[i].g, states[i].known, states[i].trend, far.loss)
+    )
+    return [i for i, far in zip(suspects, told, strict=True) if on(i, far)]
+
+
+def result(
+    g: Regulariser, state: State, records: list[Record], cause: str | None, settings: Settings
+) -> Solved:
+    optimality, stopped = optimality_of(state), cause or obstacle(state, settings.tol)
     converged = optimality <= settings.tol and not stopped
     return Solved(state, float(objective(g, state.known)), optimality, records, converged, stopped)
 

@@ -30,6 +30,7 @@ from proxfl.points import Point, dot, norm, size, zeros_like
 from proxfl.pytree import pytree
 from proxfl.train.drivers.adaptive import choose
 from proxfl.train.drivers.driver import Record
+from proxfl.train.drivers.endless import Trend, first_trend, followed
 from proxfl.train.drivers.model_step import BENT, Bent, accelerated, diagonal, minimise
 from proxfl.train.drivers.newton import (
     FORCING,
@@ -95,7 +96,7 @@ class State(NamedTuple):
     scale: Any
     start: Any
     idle: Any
-    runaway: Any
+    trend: Trend
     round: Any
     counted: Any
 
@@ -121,7 +122,7 @@ class NewtonOnSets(ByNewton):
             scale=number(0.0),
             start=number(0.0),
             idle=jnp.asarray(0),
-            runaway=jnp.asarray(0),
+            trend=first_trend(x0),
             round=jnp.asarray(0),
             counted=jnp.asarray(0),
         )
@@ -173,7 +174,7 @@ def learn(g: Regulariser, state: State, told: Told) -> tuple[State, Record]:
         scale=scale,
         start=jnp.where(first, objective(g, now), state.start),
         idle=jnp.where(progress | (counted & fell), 0, state.idle + 1),
-        runaway=state.runaway,
+        trend=choose(counted, followed(state.trend, x, distance), state.trend),
         round=state.round + 1,
         counted=jnp.where(counted, state.round + 1, state.counted),
     )
