@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import importlib
 import re
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -35,6 +36,8 @@ from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.transport.flower import envelope, private_names, site
 from proxfl.deploy.transport.flower.app import write_app
 from proxfl.deploy.transport.flower.envelope import unwrap, wrap
+from proxfl.deploy.transport.flower.letters import Letters
+from proxfl.deploy.transport.flower.nodes import online
 from proxfl.deploy.transport.flower.process import spoken
 from proxfl.deploy.transport.flower.server import FlowerTransport
 from proxfl.deploy.transport.flower.site import (
@@ -48,6 +51,7 @@ from proxfl.deploy.transport.flower.site import (
     attend,
 )
 from tests.deploy.grid import LocalGrid, failed, inside_flower, node, through_the_wire
+from tests.deploy.linkstate import LinkState
 from tests.deploy.world import PATIENCE, World, deployed, drive
 from tests.storage.faulty import FULL, disk
 from tests.test_imports import IMPORTERS
@@ -56,11 +60,33 @@ PACKAGE = Path(px.__file__).parent
 QUICK = PATIENCE._replace(poll=0.01, pause=0.0, deadline=60.0)
 
 
-def test_flower_still_has_the_names_it_does_not_promise():
+def test_flower_still_has_the_names_it_does_not_promise(tmp_path):
     for name, module in (private_names.NAMES | private_names.REPLACED).items():
         assert private_names.found(name, module) is not None
     with pytest.raises(ImportError, match="Flower .* moved gone, which was in flwr.app; adapt"):
         private_names.found("gone", "flwr.app")
+    LinkState(tmp_path / "superlink.db", [])  # as Flower makes it
+    with contextlib.closing(sqlite3.connect(tmp_path / "superlink.db")) as base:
+        for query in private_names.QUERIES:
+            assert private_names.look(base, query, "[]") == []
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "ask"),
+    [
+        ("node", "online_until", online),
+        ("message_ins", "delivered_at", lambda path: Letters(path).nodes()),
+        ("message_res", "reply_to_message_id", lambda path: Letters(path).replies(["a"])),
+        ("objects", "content", lambda path: Letters(path).parts("a")),
+    ],
+)
+def test_a_column_that_flower_moved_is_not_taken_for_an_empty_table(table, column, ask, tmp_path):
+    LinkState(tmp_path / "superlink.db", [])
+    with contextlib.closing(sqlite3.connect(tmp_path / "superlink.db")) as base:
+        base.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO moved")
+    sentence = f"Flower .* moved the column {column}, which was in its database; adapt"
+    with pytest.raises(ImportError, match=sentence):
+        ask(tmp_path / "superlink.db")
 
 
 PROMISED = {"flwr.app", "flwr.serverapp", "flwr.clientapp"}

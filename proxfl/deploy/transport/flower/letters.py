@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from proxfl.deploy.transport.flower.private_names import PARTS, REPLIES, UNDELIVERED
+from proxfl.deploy.transport.flower.private_names import PARTS, REPLIES, UNDELIVERED, look
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -37,7 +37,7 @@ class Letters:
                 if self.base is None:
                     options: Any = {"uri": True, "timeout": 0.0, "check_same_thread": False}
                     self.base = sqlite3.connect(self.address, **options)
-                return self.base.execute(query, values).fetchall()
+                return look(self.base, query, *values)
             except sqlite3.Error as error:  # it is being made, or made anew: open it anew
                 log.debug("The database is not to be read now: %s", error)
                 self.base = None

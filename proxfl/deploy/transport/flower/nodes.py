@@ -5,7 +5,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from proxfl.deploy.transport.flower.private_names import ONLINE
+from proxfl.deploy.transport.flower.private_names import ONLINE, look
 
 
 def online(database: Path) -> list[bytes]:
@@ -13,6 +13,6 @@ def online(database: Path) -> list[bytes]:
     try:
         address = f"{database.resolve().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=0.0)) as base:
-            return [key for (key,) in base.execute(ONLINE, (time.time(),)).fetchall()]
+            return [key for (key,) in look(base, ONLINE, time.time())]
     except sqlite3.Error:
         return []

@@ -6,6 +6,7 @@ does, this module says which name did, and the rest of this folder is what to ad
 
 import functools
 import importlib
+import sqlite3
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -61,17 +62,37 @@ SELECT object_id, content FROM part JOIN objects ON object_id = object
 """
 # The keys of the nodes that are connected; `?` is now. A node that is let in without has one, too.
 ONLINE = "SELECT public_key FROM node WHERE status = 'online' AND online_until > ?"
+QUERIES = (UNDELIVERED, REPLIES, PARTS, ONLINE)  # each of one value
+NO_COLUMN = "no such column: "
 FIRST_PAUSE, LONGEST_PAUSE, GIVE_UP = 0.02, 0.2, 60.0
+
+
+def moved(what: str, where: str) -> ImportError:
+    return ImportError(
+        f"Flower {version('flwr')} moved {what}, which was in {where}; adapt "
+        "proxfl/deploy/transport/flower, or install the version that proxfl[flower] asks for."
+    )
 
 
 def found(name: str, module: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
-        raise ImportError(
-            f"Flower {version('flwr')} moved {name}, which was in {module}; adapt "
-            "proxfl/deploy/transport/flower, or install the version that proxfl[flower] asks for."
-        ) from None
+        raise moved(name, module) from None
+
+
+def look(base: sqlite3.Connection, query: str, *values: Any) -> list[tuple]:
+    """The rows that a query gives; ImportError if one of its columns is no more.
+
+    A table that is not there may be about to be made, so that is SQLite's own error.
+    """
+    try:
+        return base.execute(query, values).fetchall()
+    except sqlite3.OperationalError as error:
+        _, lacks, column = str(error).partition(NO_COLUMN)
+        if not lacks:
+            raise
+        raise moved(f"the column {column}", "its database") from None
 
 
 def __getattr__(name: str) -> Any:
