@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from proxfl.research import theory
 from tests.research.exactness.loop import Run, prox
 
 Sides = tuple[np.ndarray, np.ndarray, float]
@@ -193,6 +194,44 @@ def descent(s: Seen) -> Iterator[Sides]:
     yield share * s.delta[1:] ** 2 + (s.step * s.G[:-1]) ** 2 / 2, falls, s.move**2
 
 
+def start_of(s: Seen, gap: float) -> theory.Start:
+    return theory.Start(gap, float(s.zeta) ** 2, float(s.omega) ** 2)
+
+
+def setting_of(s: Seen) -> theory.Setting:
+    return theory.Setting(s.L, s.L_f, s.step, s.eta_g, s.tau)
+
+
+def first_gap(s: Seen) -> float:
+    """F(p0) less a lower bound of F: no penalty of the list is negative anywhere."""
+    return float(s.sites.value(s.p[0, 0]) + s.run.value(s.p[0])[0] - s.sites.least)
+
+
+def residual(s: Seen) -> Iterator[Sides]:
+    """Theorem A: the mean of |G|^2 over the rounds so far."""
+    rounds = np.arange(1, len(s.G) + 1)
+    bound = setting_of(s).residual(start_of(s, first_gap(s)), rounds)
+    yield np.cumsum(s.G**2) / rounds, bound, s.slope**2
+
+
+def ten(s: Seen, gap: np.ndarray) -> Iterator[Sides]:
+    """Strong convexity gives the proximal PL inequality."""
+    yield s.sites.mu * s.step * gap[:-1], -s.least_Q, s.step * s.slope**2
+
+
+def shrinking(s: Seen, gap: np.ndarray) -> Iterator[Sides]:
+    """Theorem B: V+ <= rho V."""
+    rho = 1 - s.sites.mu * s.step
+    V = s.step * gap[:-1] + s.q**2 * s.delta**2 / (2 * (rho - s.beta))
+    yield V[1:], rho * V[:-1], float(V[0])
+
+
+def objective(s: Seen, gap: np.ndarray) -> Iterator[Sides]:
+    """Theorem B: the objective after every round."""
+    bound = setting_of(s).objective(start_of(s, gap[0]), s.sites.mu, np.arange(len(gap)))
+    yield gap, bound, float(gap[0])
+
+
 Line = Callable[[Seen], Iterator[Sides]]
 
 # Those that hold whatever the steps (beta < 1 in 11), and those within the condition of Theorem A.
@@ -206,7 +245,13 @@ ANYWHERE: dict[str, Line] = {
     "(9)": nine,
     "(11)": eleven,
 }
-WITHIN: dict[str, Line] = {"A, V descends": descent}
+WITHIN: dict[str, Line] = {"A, V descends": descent, "A, the mean residual": residual}
+# Those of strongly convex problems, within the conditions of Theorem B; they know the solution.
+STRONGLY: dict[str, Callable[[Seen, np.ndarray], Iterator[Sides]]] = {
+    "(10)": ten,
+    "B, V shrinks": shrinking,
+    "B, the objective": objective,
+}
 
 
 def tightest(sides: Iterator[Sides]) -> float:

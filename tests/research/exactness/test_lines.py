@@ -9,14 +9,20 @@ import numpy as np
 import pytest
 
 import proxfl as px
-from proxfl.algorithms.exactness import longest_step
 from proxfl.losses import Squared
-from proxfl.research import theory
 from tests.cases_prox import EPS
 from tests.research.exactness import grid
-from tests.research.exactness.grid import CONVEX, LINES, STEPS, at_the_limit
-from tests.research.exactness.lines import SLACK, Seen, tightest
-from tests.research.exactness.loop import Sites, draw, prox, run, solve
+from tests.research.exactness.grid import CONVEX, LINES, STEPS, at_the_limit, strongly
+from tests.research.exactness.lines import (
+    SLACK,
+    STRONGLY,
+    Seen,
+    first_gap,
+    setting_of,
+    start_of,
+    tightest,
+)
+from tests.research.exactness.loop import Sites, prox, run
 
 
 @cache
@@ -54,60 +60,33 @@ def test_3_the_last_mean_gradient_cancels():
 @cache
 def convex_sample() -> list[tuple[Seen, np.ndarray]]:
     """Strongly convex problems, with the longest steps that Theorem B covers."""
-    found = []
-    for i, case in enumerate(CONVEX):
-        (tau, eta_g), sites = STEPS[i % len(STEPS)], draw(i, case.size, ripple=0.0)
-        step = longest_step(sites.L, sites.L_f, eta_g, tau, sites.mu)
-        seen = Seen(run(sites, case, step, eta_g, tau, 10, seed=i))
-        found.append((seen, seen.gap(solve(sites, case))))
-    return found
+    steps = [STEPS[i % len(STEPS)] for i in range(len(CONVEX))]
+    return [strongly(case, *steps[i], seed=i, rounds=10) for i, case in enumerate(CONVEX)]
 
 
-def test_10_strong_convexity_gives_the_proximal_pl_inequality():
-    for s, gap in convex_sample():
-        line = s.sites.mu * s.step * gap[:-1], -s.least_Q, s.step * s.slope**2
-        assert tightest(iter([line])) <= 1 + SLACK
-
-
-def test_b_the_potential_shrinks_at_the_rate_of_proximal_gradient():
-    ratios = []
-    for s, gap in convex_sample():
-        rho = 1 - s.sites.mu * s.step
-        V = s.step * gap[:-1] + s.q**2 * s.delta**2 / (2 * (rho - s.beta))
-        ratios.append(tightest(iter([(V[1:], rho * V[:-1], float(V[0]))])))
+@pytest.mark.parametrize("name", STRONGLY)
+def test_the_inequality_of_strongly_convex_problems_holds(name):
+    ratios = [tightest(STRONGLY[name](*one)) for one in convex_sample()]
     assert 0.3 < max(ratios) <= 1 + SLACK
 
 
-def start_of(s: Seen, gap: float) -> theory.Start:
-    return theory.Start(gap, float(s.zeta) ** 2, float(s.omega) ** 2)
-
-
-def setting_of(s: Seen) -> theory.Setting:
-    return theory.Setting(s.L, s.L_f, s.step, s.eta_g, s.tau)
-
-
-def test_a_bounds_the_mean_of_the_residual():
-    """By the constants for these steps, and by those that serve all steps up to 1/(2L)."""
+def test_the_printed_constants_of_a_serve_all_steps_up_to_half_of_1_over_l():
     for s in sample():
-        rounds = np.arange(1, len(s.G) + 1)
-        # No penalty of the list is negative anywhere.
-        gap = s.sites.value(s.p[0, 0]) + s.run.value(s.p[0])[0] - s.sites.least
-        left, scale = np.cumsum(s.G**2) / rounds, s.slope**2
-        right = setting_of(s).residual(start_of(s, gap), rounds)
-        assert tightest(iter([(left, right, scale)])) <= 1 + SLACK
         if s.q <= 0.5 and s.eta_g >= 1:
+            rounds, gap = np.arange(1, len(s.G) + 1), first_gap(s)
+            right = setting_of(s).residual(start_of(s, gap), rounds)
             printed = 2 * gap / s.step + 0.51 * (s.theta * s.Z) ** 2
             without = 3.6 * gap / s.step + 1.01 * (s.theta * s.zeta) ** 2
             assert np.all(right <= printed / rounds * (1 + SLACK))
-            assert tightest(iter([(left, without / rounds, scale)])) <= 1 + SLACK
+            left = np.cumsum(s.G**2) / rounds
+            assert tightest(iter([(left, without / rounds, s.slope**2)])) <= 1 + SLACK
 
 
-def test_b_bounds_the_objective():
+def test_the_printed_constants_of_b_serve_all_steps_up_to_two_fifths_of_1_over_l():
     for s, gap in convex_sample():
-        rounds = np.arange(len(gap))
-        right = setting_of(s).objective(start_of(s, float(gap[0])), s.sites.mu, rounds)
-        assert tightest(iter([(gap, right, float(gap[0]))])) <= 1 + SLACK
         if s.q <= 0.4 and s.eta_g >= 1:
+            rounds = np.arange(len(gap))
+            right = setting_of(s).objective(start_of(s, float(gap[0])), s.sites.mu, rounds)
             first = gap[0] + 0.45 * s.step * (s.theta * s.Z) ** 2
             assert np.all(right <= (1 - s.sites.mu * s.step) ** rounds * first * (1 + SLACK))
 
