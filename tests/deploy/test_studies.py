@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from proxfl.deploy.protocol import wire
-from proxfl.deploy.protocol.study import make_evaluation
+from proxfl.deploy.protocol.study import make_description, make_evaluation, make_study
 from proxfl.deploy.protocol.wire import BadMessage, Header
 from proxfl.deploy.server import evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
@@ -22,9 +22,13 @@ from proxfl.deploy.site.told import apart
 from proxfl.deploy.transport.memory import undisturbed
 from proxfl.errors import InputError
 from proxfl.report import page
+from proxfl.report.training import save
+from proxfl.storage import documents
+from proxfl.tables import Schema
 from proxfl.train.evaluate import Applied, How, evaluate, evaluated, tell
 from proxfl.train.folder import read_model
 from proxfl.train.spec import Spec
+from proxfl.train.train import train
 from tests.deploy.field import LOOSE, NAMES, Field
 from tests.deploy.red_team import USUAL, Attacker, victim
 
@@ -204,6 +208,131 @@ def test_a_study_cannot_be_changed_once_it_began(tmp_path):
     reply = reception.answer(wire.encode(header, {"task": "summary", "points": ""}, {}))
     with pytest.raises(BadMessage, match="takes part in no such study"):
         wire.decode_reply(reply, wire.ANSWER)
+
+
+def with_secret(folder):
+    """A site that has a column beside those that studies may use."""
+    site, A, _ = victim(folder, 200, features=2)
+    secret, later = 1.0 + np.arange(200) % 7, 1.0 + np.arange(200) % 5
+    table = pd.read_csv(site.data).assign(secret=secret, later=later, stage=np.arange(200) % 2)
+    table.to_csv(site.data, index=False)
+    return site
+
+
+X0 = {"kind": "number"}
+SECRET_AS = {
+    "one of all columns": dict(target="y", loss="logistic"),
+    "a feature": dict(target="y", loss="logistic", features=("x0", "secret")),
+    "a level": dict(
+        target="y",
+        loss="logistic",
+        features=("x0", "secret"),
+        schema={"x0": X0, "secret": {"kind": "category", "levels": [str(k) for k in range(1, 8)]}},
+    ),
+    "a gap": dict(
+        target="y", loss="logistic", schema={"x0": X0, "secret": X0 | {"missing": "indicator"}}
+    ),
+    "a target": dict(target="secret", loss="squared", features=("x0",)),
+    "one of several targets": dict(target=("y", "secret"), loss="squared", features=("x0",)),
+    "an offset": dict(target="y", loss="logistic", features=("x0",), offset="secret"),
+    "an exposure": dict(target="y", loss="poisson", features=("x0",), exposure="secret"),
+    "weights": dict(target="y", loss="logistic", features=("x0",), row_weights="secret"),
+    "a time": dict(time="secret", event="stage", loss="cox", features=("x0",)),
+    "an event": dict(time="later", event="secret", loss="cox", features=("x0",)),
+}
+RULED = [dict(exclude=("secret",)), dict(columns=("x0", "x1", "y", "stage", "later"))]
+
+
+@pytest.mark.parametrize("ruled", RULED, ids=["exclude", "columns"])
+def test_a_column_that_is_not_for_studies_is_used_as_nothing(ruled, tmp_path):
+    site = with_secret(tmp_path)
+    site.office.given = LOOSE.replace(**ruled)
+    for used, asked in SECRET_AS.items():
+        study = make_study("first", "clinic", ("north",), Spec(**asked))
+        assert site.decide(study)[0] == "declines", used
+        assert "column secret is not for studies" in site.decide(study)[1], used
+    schema = Schema.from_dict({"secret": X0})
+    study = make_description("second", "clinic", ("north",), schema, 5)
+    assert "column secret is not for studies" in site.decide(study)[1]
+    assert not told(site.folder, "answer") and not told(site.folder, "told")
+
+
+MODELS = {
+    "a feature": dict(features=["secret"]),
+    "a level": dict(
+        features=["secret=3"],
+        schema={"secret": {"kind": "category", "levels": [str(k) for k in range(1, 8)]}},
+    ),
+    "a gap": dict(features=["secret=missing"], schema={"secret": X0 | {"missing": "indicator"}}),
+    "a target": dict(problem={"target": "secret"}),
+    "an offset": dict(problem={"offset": "secret"}),
+    "weights": dict(problem={"row_weights": "secret"}),
+}
+
+
+@pytest.mark.parametrize("ruled", RULED, ids=["exclude", "columns"])
+def test_a_column_that_is_not_for_studies_is_in_no_model_that_is_evaluated(ruled, tmp_path):
+    """What reads a file is the model, whose text an attacker writes."""
+    site = with_secret(tmp_path)
+    save(
+        tmp_path / "fit",
+        train(
+            Spec(
+                **SECRET_AS["a feature"] | dict(features=("x0",)),
+                sites=[str(site.data)],
+                rounds=2,
+                tol=1.0,
+            )
+        ),
+        "test",
+    )
+    held = documents.unsealed((tmp_path / "fit" / "model.json").read_bytes(), "model")
+    site.office.given = LOOSE.replace(automatic=("evaluate",), **ruled)
+    for used, other in MODELS.items():
+        other = other | {"problem": held["problem"] | other.get("problem", {})}
+        text = documents.sealed(held | other).decode()
+        study = make_evaluation("how-good", "clinic", ("north",), text, How(draws=0))
+        decision, reason = site.decide(study)
+        assert decision == "declines" and "secret is not for studies" in reason, used
+    text = documents.sealed(held).decode()
+    honest = make_evaluation("how-good", "clinic", ("north",), text, How(draws=0))
+    assert site.decide(honest) == ("takes part", "")
+
+
+def test_a_step_on_few_rows_is_a_mean_over_few(tmp_path):
+    site, _, _ = victim(tmp_path, 200, features=4, algorithm="fedavg", eta=0.1, batch=49)
+    with pytest.raises(BadMessage, match="a step on 49 rows tells of fewer than 50; raise batch"):
+        Attacker(site)
+    site.asks = site.asks.replace(batch=50)
+    Attacker(site)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_policy_that_is_tightened_holds_from_the_next_question_on(masked, tmp_path):
+    field = Field(tmp_path, masked=masked, l1=0.02)
+    if masked:
+        field.confirm()
+    answers = {site: len(told(tmp_path / site, "answer")) for site in NAMES}
+
+    def strict(federation):
+        ask, times = federation.ask, 0
+
+        def asking(task, payload, **more):
+            nonlocal times
+            times += 1
+            if times == 4:
+                answers.update({site: len(told(tmp_path / site, "answer")) for site in NAMES})
+                field.sites["south"].worker.office.given = LOOSE.replace(rows=60)
+            return ask(task, payload, **more)
+
+        federation.ask = asking
+
+    with pytest.raises(TooFewSites, match="south declines: it takes part with 60 rows or more"):
+        field.run("out", strict)
+    assert len(told(tmp_path / "south", "answer")) == answers["south"]
+    assert told(tmp_path / "south", "study")[-1]["decision"] == "declines"
+    field.sites["south"].worker.office.given = LOOSE
+    assert field.run("out" if masked else "again").solution.converged
 
 
 def test_whatever_is_proposed_gets_a_sentence(tmp_path):

@@ -20,7 +20,7 @@ import tomli_w
 
 from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
-from proxfl.deploy.protocol.study import ASKS, Study
+from proxfl.deploy.protocol.study import ASKS, Study, applied
 from proxfl.deploy.site.columns import apart_from_a_number, used_columns
 from proxfl.deploy.site.guard import effective
 from proxfl.errors import InputError
@@ -252,7 +252,8 @@ def columns_used(about: Proposal) -> list[str]:
     if about.study.ask == "describe":
         return list(about.study.schema.columns)
     spec, table = about.spec, about.table
-    schema = schema_of(spec)
+    evaluates = about.study.ask == "evaluate"
+    schema = applied(about.study).schema if evaluates else schema_of(spec)
     sources = table.features if schema is None else schema.sources(table.features).values()
     return list(dict.fromkeys([*columns_of(spec), *sources, *beside_of(spec)]))
 
@@ -432,6 +433,6 @@ def write_policy(folder: Path, **other: Any) -> None:
 
 WORDS = """\
 # What this site will not do, whoever asks. It is the site owner's to change; docs/deploy.md says
-# what each rule is for. Read whenever a study is proposed or opened.
+# what each rule is for. A change holds from the next question on.
 
 """

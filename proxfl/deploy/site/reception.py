@@ -30,7 +30,7 @@ from proxfl.deploy.site.following import FollowingSite
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.path import PathSite
 from proxfl.deploy.site.policy import FILE as POLICY
-from proxfl.deploy.site.policy import Objection, Proposal
+from proxfl.deploy.site.policy import Objection, Policy, Proposal
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
@@ -60,6 +60,7 @@ class Reception:
     data: Path
     office: Office
     open: dict[bytes, Worker] = field(default_factory=dict)
+    held_to: Policy | None = None  # when that study was opened
 
     def __post_init__(self):
         self.tag = wire.tag(self.membership.channel)
@@ -93,6 +94,7 @@ class Reception:
         return {"decision": decision, "reason": reason}
 
     def decide(self, study: Study) -> tuple[str, str]:
+        self.held_to = self.office.policy
         table, found = self.judged(study)
         final = [one for one in found if not one.waits]
         decision = DECLINES if final else WAITS if found else TAKES_PART
@@ -158,7 +160,9 @@ class Reception:
             yield Objection(sentence, waits=True)
 
     def worker(self, tag: bytes) -> Worker:
-        """What answers for a study that the site takes part in."""
+        """What answers for a study that the site takes part in, by the policy as it is now."""
+        if self.office.policy != self.held_to:
+            self.open.clear()
         if tag not in self.open:
             known = (study for study in self.office.studies() if wire.tag(study.id) == tag)
             study = next(known, None)
