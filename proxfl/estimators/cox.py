@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proxfl.estimators.shared import Federated
+from proxfl.estimators.shared import Federated, rows_that_count
 from proxfl.losses import outcome
-from proxfl.losses.concordance import concordance
+from proxfl.losses.scorecards import ratio
+from proxfl.losses.survival import counted_pairs
 from proxfl.precision import precision
 
 
@@ -58,14 +59,16 @@ class FederatedCoxRegression(Federated):
         """The log hazard of each row, up to what all rows of a client have in common."""
         return self._scores(X)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Harrell's concordance: of pairs of which one is known to have its event first, the share
-        that has it at the higher prediction."""
+        that has it at the higher prediction. A pair counts with the product of its weights."""
+        weights, X, y = rows_that_count(sample_weight, X, y)
         z, (time, event) = self.predict(X), times_of(y).T
         with precision(np.float64):
-            about = jax.tree.map(jnp.asarray, (z, outcome(time, event), np.ones(len(z))))
-            right, pairs = concordance(*about)
-            return float(right / pairs)
+            counts = np.ones(len(z)) if weights is None else weights
+            about = jax.tree.map(jnp.asarray, (z, outcome(time, event), counts))
+            right, pairs = counted_pairs(*about)
+            return ratio(right, pairs)
 
 
 def is_structured(y: Any) -> bool:

@@ -103,14 +103,8 @@ class Federated(BaseEstimator, abc.ABC):
         A row of weight 2 counts as two rows, also in how much its client weighs; one of weight 0 is
         no row, whatever it holds.
         """
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-            # Before anything is learnt from rows, such as which classes and clients there are.
-            held = np.flatnonzero(weights)
-            some = lambda a: None if a is None else _safe_indexing(a, held)
-            X, y, client_ids = map(some, indexable(X, y, client_ids))
-            weights = weights[held]
+        # Before anything is learnt from rows, such as which classes and clients there are.
+        weights, X, y, client_ids = rows_that_count(sample_weight, X, y, client_ids)
         X, y = self._read(X, y)
         given = {RENAMED.get(name, name): value for name, value in self.get_params().items()}
         options = {key: given[key] for key in Spec.table() if key in given}
@@ -220,6 +214,16 @@ class Chosen(WithIntercept):
         self.cv_accuracy_ = found.mean_scores.get("accuracy")
         self.stability_ = found.stability[:, : self.n_features_in_]
         return walked.spec_at(chosen), walked.traffic.exchanges + found.traffic.exchanges
+
+
+def rows_that_count(sample_weight: Any, X: Any, *beside: Any) -> tuple[Any, ...]:
+    """The weights, if there are any, the features and what is beside them, without rows of 0."""
+    if sample_weight is None:
+        return None, X, *beside
+    weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+    held = np.flatnonzero(weights)
+    some = lambda a: None if a is None else _safe_indexing(a, held)
+    return weights[held], *map(some, indexable(X, *beside))
 
 
 def group_of_each(groups: Any, features: int, width: int) -> dict[str, str]:

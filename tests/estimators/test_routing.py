@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import ElasticNet
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from proxfl.estimators import FederatedLinearRegression, FederatedLinearRegressionCV
+from proxfl.estimators import (
+    FederatedCoxRegression,
+    FederatedHuberRegression,
+    FederatedLinearRegression,
+    FederatedLinearRegressionCV,
+    FederatedLogisticRegression,
+    FederatedPoissonRegression,
+)
 from tests.estimators.test_estimators import IDS, X, Y
 
 WEIGHTS = 1.0 + np.arange(len(Y)) % 3
@@ -51,6 +59,38 @@ def test_a_search_and_its_folds_pass_clients_on():
     half = len(Y) // 2
     first = asking(l1=0.1).fit(X[half:], Y[half:], ids[half:], WEIGHTS[half:])
     assert scores["test_score"][0] == pytest.approx(first.score(X[:half], Y[:half]), rel=1e-9)
+
+
+TIMES = np.where(np.arange(len(Y)) % 3 > 0, 1.0, -1.0) * np.ceil(1000 / Y)  # below 0: censored
+KINDS = {
+    FederatedLinearRegression: Y,
+    FederatedHuberRegression: Y,
+    FederatedLogisticRegression: Y > 140,
+    FederatedPoissonRegression: Y // 50,
+    FederatedCoxRegression: TIMES,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_kind_is_fitted_and_judged_by_weights_in_a_pipeline_under_folds(kind):
+    """Also where the weights of rows say which of them there are at all."""
+    model = kind(l1=0.1, site_weights="uniform")
+    model.set_fit_request(client_ids=True, sample_weight=True)
+    model.set_score_request(sample_weight=True)
+    scaler = StandardScaler().set_fit_request(sample_weight=False)
+    asked = {"client_ids": np.minimum(IDS, 1), "sample_weight": WEIGHTS - 1}
+    target, ready = KINDS[kind], {"cv": KFold(2), "error_score": "raise"}
+    piped = make_pipeline(scaler, model)
+    scores = cross_val_score(piped, X, target, params=asked, **ready)
+    search = GridSearchCV(piped, {f"{piped.steps[-1][0]}__l2": [0.0]}, **ready)
+    found = search.fit(X, target, **asked).cv_results_
+    np.testing.assert_array_equal(found["mean_test_score"], scores.mean())
+    half = len(Y) // 2
+    rows, out = np.arange(half, len(Y)), np.arange(half)
+    scaled = StandardScaler().fit(X[rows]).transform(X)
+    first = clone(model).fit(scaled[rows], target[rows], *(a[rows] for a in asked.values()))
+    often = np.repeat(out, asked["sample_weight"][out].astype(int))
+    assert first.score(scaled[often], target[often]) == pytest.approx(scores[0], rel=1e-9)
 
 
 def test_clients_that_nobody_asked_for_are_refused():
