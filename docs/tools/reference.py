@@ -17,17 +17,22 @@ def parts() -> dict[str, list[str]]:
     return found
 
 
+def pages() -> dict[str, str]:
+    """By address, the text of each page."""
+    text = lambda name, modules: "\n".join([f"# proxfl.{name}\n", *(f"::: {m}" for m in modules)])
+    return {f"api/{name}.md": text(name, modules) for name, modules in parts().items()}
+
+
 def on_config(config):
     for entry in config.nav:
         if TITLE in entry:
-            entry[TITLE] += [{f"proxfl.{name}": f"api/{name}.md"} for name in parts()]
+            entry[TITLE] += [{f"proxfl.{Path(page).stem}": page} for page in pages()]
     return config
 
 
 def on_files(files, config):
     from mkdocs.structure.files import File
 
-    for name, modules in parts().items():
-        text = "\n".join([f"# proxfl.{name}\n", *(f"::: {module}" for module in modules)])
-        files.append(File.generated(config, f"api/{name}.md", content=text))
+    for page, text in pages().items():
+        files.append(File.generated(config, page, content=text))
     return files
