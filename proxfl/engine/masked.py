@@ -30,6 +30,16 @@ def refuse(algorithm: Algorithm, problem: Problem, shards: Shard, cohort: int | 
             "masked=True needs all clients and all of their rows in every exchange, since only "
             "the sum of all shows anything; leave out cohort and batch."
         )
+    if algorithm.client_noise:
+        raise ValueError(
+            f"{type(algorithm).__name__} adds noise to each client's answer, and masks hide each; "
+            "give the noise to the sum, at the server, or leave masked=True out."
+        )
+    if isinstance(shards.size, jax.Array) and len(shards.size.sharding.device_set) > 1:
+        raise ValueError(
+            "masked=True visits the clients one by one, in one process on one device, as real "
+            "sites answer; give it shards that are not spread."
+        )
     if dtype(problem.x0) != np.float64:
         raise ValueError(
             f"masked=True adds in fixed point, which is for double precision, got an x0 of "
@@ -107,9 +117,16 @@ def ask_in_sums(
 
 
 def total(said: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum in fixed point; not numbers, if it has no room for one of them."""
-    if not all(fixed_point.fits(values).all() for values in said):
+    """The sum in fixed point; not numbers, if one of them is none."""
+    if not all(np.isfinite(values).all() for values in said):
         return np.full_like(said[0], np.nan)
+    largest = max(float(np.abs(values).max(initial=0.0)) for values in said)
+    if not fixed_point.fits(largest):
+        raise OverflowError(
+            f"A client adds {largest:.2g} to a sum, and fixed point has room for "
+            f"{fixed_point.LIMIT:.2g}: the run diverges, which a smaller step mends, or data are "
+            "that large; scale them, or leave masked=True out."
+        )
     words = np.zeros((len(said[0]), 2), np.uint64)
     for values in said:
         words = fixed_point.add(words, fixed_point.encode(values))

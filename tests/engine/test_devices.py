@@ -36,7 +36,11 @@ for algorithm, sites, more in runs:
     np.testing.assert_allclose(one.history["objective"], many.history["objective"], atol=1e-12)
     for leaf in jax.tree.leaves(px.start(algorithm, problem, px.spread(shards)).clients):
         assert len(leaf.sharding.device_set) == 8 and not leaf.is_fully_replicated
-print("agreed")
+try:
+    px.simulate(algorithm, cases.problem(), px.spread(shards), rounds=1, masked=True)
+except ValueError as error:
+    assert "give it shards that are not spread" in str(error)
+    print("agreed")
 """
 
 
