@@ -109,7 +109,8 @@ def cross_validate(
     dealt = deal(path.spec, path.choice, tables)
     with precision(np.float64):
         training, held_out = split_all(path.spec, path.agreement, tables, dealt)
-        walked = walk(training, path.spec, path.key, lambda gradient: path.weights, watch)
+        given = path.weights
+        walked = walk(training, path.spec, path.key, lambda gradient: given, len(given), watch)
         return scored(path, tables, dealt, training, held_out, walked.found, walked.traffic)
 
 
@@ -126,7 +127,7 @@ def path_with_folds(
         sites = ready(spec, tables)
         training, held_out = split_all(spec, sites.agreement, tables, dealt)
         weights = weights_along(sites.agreement, spec, choice)
-        walked = walk([sites, *training], spec, choice.sweep, weights, watch)
+        walked = walk([sites, *training], spec, choice.sweep, weights, choice.points, watch)
         path = RegularisationPath.of(spec, choice, sites.agreement, walked)
         return path, scored(path, tables, dealt, training, held_out, walked.found[1:], Traffic())
 

@@ -23,6 +23,10 @@ from proxfl.train.spec import Spec, loss_of
 # About the middle of results/bench/exchanges and, for sparse models of many coefficients, of wide.
 EXCHANGES = {"newton": 12, "decoupled": 100}
 WIDE, HESSIANS = {"newton": 22, "decoupled": 200}, 5
+# Of a path, likewise: exchanges that all its models share and, of each model, those that it is in;
+# Algorithm 1 goes from one model to the next.
+SHARED, QUADRATIC = (17, 3.5), (4, 1.3)
+ROUNDS_A_MODEL = 9
 FEW = 500  # coefficients from which on a sparse model is solved for by working sets
 SPEED, SPEED_OF_PRODUCTS = 1e9, 1e10  # multiplications a second with a vector, with a matrix
 # Multiplications of a step by the cube of what its Hessian is on: with its eigenvalues and the
@@ -51,12 +55,19 @@ class Cost(NamedTuple):
         return f"{self.exchanges} exchanges, {sent} and {in_digits(self.seconds)} s"
 
 
+class Along(NamedTuple):
+    """What a path is made of: so many weights, for each of so many sets of sites."""
+
+    weights: int
+    sets: int
+
+
 def in_digits(seconds: float) -> str:
     """Two digits, or all of a whole number."""
     return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.2g}"
 
 
-def method_for(spec: Spec, agreement: Agreement, link: Link, along_path: bool = False) -> Method:
+def method_for(spec: Spec, agreement: Agreement, link: Link, along: Along | None = None) -> Method:
     """The method that a spec asks for or, if it leaves that open, the better one.
 
     It may be another one for the models along a path.
@@ -65,10 +76,10 @@ def method_for(spec: Spec, agreement: Agreement, link: Link, along_path: bool = 
         return Method(ALGORITHM, REASON)
     if spec.algorithm != "auto":
         return Method(spec.algorithm, "It was asked for.")
-    why_not = unfit(spec, agreement, along_path)
+    why_not = unfit(spec, agreement, along is not None)
     if why_not:
         return Method("decoupled", f"Algorithm 1, since {why_not}.")
-    costs = {name: cost(name, spec, agreement, link, along_path) for name in EXCHANGES}
+    costs = {name: cost(name, spec, agreement, link, along) for name in EXCHANGES}
     name, other = sorted(costs, key=lambda name: costs[name].seconds)
     where = " in one process" if link == NEAR else ""
     return Method(
@@ -107,23 +118,44 @@ def refuse_newton(spec: Spec, agreement: Agreement, along_path: bool = False) ->
         raise InputError(f"algorithm 'newton' cannot be: {why_not}; use 'auto' or 'decoupled'.")
 
 
-def cost(name: str, spec: Spec, agreement: Agreement, link: Link, along_path: bool = False) -> Cost:
+def cost(
+    name: str, spec: Spec, agreement: Agreement, link: Link, along: Along | None = None
+) -> Cost:
     """For the largest site, up and down, and the server; one process does the work of all sites."""
     count = coefficients(agreement)
     rows = sum(agreement.rows) if link == NEAR else max(agreement.rows)
-    sets = on_sets(spec, agreement) and not along_path
-    exchanges, known = (WIDE if sets else EXCHANGES)[name], count
-    if sets:  # a model with l1 has no more coefficients than there are rows
-        known = min(count, sum(agreement.rows), working_set.MOST)
-    elif loss_of(spec).quadratic and name == "newton":
-        exchanges = 3
-    hessians = (HESSIANS if sets else exchanges) if name == "newton" else 0
-    numbers = exchanges * 3 * count + hessians * known * (known + 1) / 2
-    steps = exchanges * (CUBES_ON_SETS if sets else CUBES) if name == "newton" else 0
-    products = rows * hessians * known**2 + steps * known**3
-    work = 4 * rows * exchanges * count / SPEED + products / SPEED_OF_PRODUCTS
-    seconds = exchanges * link.latency + 8 * numbers / link.bandwidth + work
-    return Cost(exchanges, 8 * numbers, seconds)
+    asked = asked_for(name, spec, agreement, along)
+    sets = on_sets(spec, agreement) and along is None
+    # A model with l1 has no more coefficients than there are rows.
+    known = min(count, sum(agreement.rows), working_set.MOST) if sets else count
+    numbers = asked.models * 3 * count + asked.hessians * known * (known + 1) / 2
+    steps = asked.models * (CUBES_ON_SETS if sets else CUBES) if name == "newton" else 0
+    products = rows * asked.hessians * known**2 + steps * known**3
+    work = 4 * rows * asked.models * count / SPEED + products / SPEED_OF_PRODUCTS
+    seconds = asked.exchanges * link.latency + 8 * numbers / link.bandwidth + work
+    return Cost(asked.exchanges, 8 * numbers, seconds)
+
+
+class Asked(NamedTuple):
+    """Exchanges; in all of them, questions about a model; and those that ask for its Hessian."""
+
+    exchanges: int
+    models: float
+    hessians: float
+
+
+def asked_for(name: str, spec: Spec, agreement: Agreement, along: Along | None) -> Asked:
+    newton, quadratic = name == "newton", loss_of(spec).quadratic
+    if along is not None:
+        models = along.weights * along.sets
+        if not newton:
+            return Asked(ROUNDS_A_MODEL * models, ROUNDS_A_MODEL * models, 0)
+        exchanges, each = QUADRATIC if quadratic else SHARED
+        return Asked(exchanges, each * models, along.sets if quadratic else each * models)
+    if on_sets(spec, agreement):
+        return Asked(WIDE[name], WIDE[name], HESSIANS if newton else 0)
+    exchanges = 3 if quadratic and newton else EXCHANGES[name]
+    return Asked(exchanges, exchanges, exchanges if newton else 0)
 
 
 def coefficients(agreement: Agreement) -> int:

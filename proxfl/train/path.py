@@ -108,7 +108,8 @@ def path(
     with precision(np.float64):
         sites = ready(spec, tables)
         along = weights_along(sites.agreement, spec, choice, weights)
-        walked = walk([sites], spec, choice.sweep, along, watch)
+        points = choice.points if weights is None else len(weights)
+        walked = walk([sites], spec, choice.sweep, along, points, watch)
     return RegularisationPath.of(spec, choice, sites.agreement, walked)
 
 

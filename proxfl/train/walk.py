@@ -28,7 +28,7 @@ from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.federation import NEAR
 from proxfl.train.inference import Inference, infer
 from proxfl.train.local import LocalFederation, Traffic, total
-from proxfl.train.method import Method, method_for, on_sets, refuse_newton
+from proxfl.train.method import Along, Method, method_for, on_sets, refuse_newton
 from proxfl.train.regulariser import penalty, refuse_path_without_start
 from proxfl.train.spec import Spec
 from proxfl.train.train import settings_of
@@ -74,14 +74,19 @@ Watch = Callable[[int], None]
 
 
 def walk(
-    sets: Sequence[ReadySites], spec: Spec, key: str, weights_of: WeightsOf, watch: Watch
+    sets: Sequence[ReadySites],
+    spec: Spec,
+    key: str,
+    weights_of: WeightsOf,
+    points: int,
+    watch: Watch,
 ) -> Walk:
-    """The models along the weight named, all else as in the spec."""
+    """The models along so many values of the weight named, all else as in the spec."""
     agreement = sets[0].agreement
     refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
     up, down = (sum(held.told[k] for held in sets) for k in (0, 1))
     told = Traffic(1, up, down)
-    method = method_for(spec, agreement, NEAR, along_path=True)
+    method = method_for(spec, agreement, NEAR, Along(points, len(sets)))
     if method.name != "newton":
         found = one_by_one(sets, spec, key, weights_of, method, watch)
         return found._replace(traffic=total({"": found.traffic, "agreement": told}))

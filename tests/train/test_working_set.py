@@ -15,7 +15,7 @@ from proxfl.train import train as training
 from proxfl.train.drivers import working_set
 from proxfl.train.drivers.working_set import Memory, bfgs
 from proxfl.train.federation import FAR
-from proxfl.train.method import FEW, method_for
+from proxfl.train.method import FEW, Along, method_for
 from proxfl.train.spec import Spec
 from proxfl.train.train import begin, train
 
@@ -143,7 +143,7 @@ def test_working_sets_are_chosen_for_sparse_models_of_many_coefficients():
     wide = begin(SPEC, sites(*drawn(features=3000))).agreement
     auto = SPEC.replace(algorithm="auto")
     assert method_for(auto, wide, FAR).name == "newton"
-    assert "too large" in method_for(auto, wide, FAR, along_path=True).reason
+    assert "too large" in method_for(auto, wide, FAR, Along(50, 6)).reason
     assert "too large" in method_for(auto.replace(l1=0.0, l2=0.1), wide, FAR).reason
     with pytest.raises(InputError, match="too large"):
         train(SPEC.replace(l1=0.0), sites(*drawn(features=3000)))
