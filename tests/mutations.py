@@ -63,7 +63,10 @@ def empty(data: bytes, rng: random.Random) -> bytes:
 
 def foreign(data: bytes, rng: random.Random) -> bytes:
     return rng.choice(
-        (b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 90_000, b"PK\x05\x06" + bytes(18))
+        (
+            *(b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 90_000, b"x = " + b"[" * 90_000),
+            b"PK\x05\x06" + bytes(18),
+        )
     )
 
 

@@ -6,12 +6,12 @@ table-one.csv       the same as a table
 
 import csv
 import io
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from proxfl.console.words import csv_cell
+from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text
 from proxfl.tables.describe import Described
 from proxfl.tables.survey import MISSING
@@ -19,11 +19,20 @@ from proxfl.tables.survey import MISSING
 SUMMARY, TABLE = "description.json", "table-one.csv"
 
 
+class Summary(TypedDict):
+    """What is read of the summary."""
+
+    smallest_cell: int
+    masked: bool
+    heads: list[str]
+    rows: list[list[str]]
+
+
 def write(where: Path, found: Mapping[str, Described], about: dict[str, Any]) -> None:
     """`about` has `smallest_cell`, and what else is to be known."""
     heads, rows = table(found, about["smallest_cell"])
     with whole_folder(where) as made:
-        write_text(made / SUMMARY, json.dumps(summary(found, about), indent=1) + "\n")
+        documents.write_json(made / SUMMARY, summary(found, about) | {"heads": heads, "rows": rows})
         write_text(made / TABLE, as_csv([heads, *rows]))
 
 

@@ -8,10 +8,9 @@ figures/            PNG and SVG
 report.html         all of it, to read
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -21,6 +20,7 @@ from proxfl.console.words import called, count, csv_cell
 from proxfl.drawing import plots
 from proxfl.losses.scorecards import WIDTH
 from proxfl.report.page import Page
+from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text
 from proxfl.train.evaluate import LEVEL, Evaluation, Judged
 
@@ -35,10 +35,25 @@ DRAWN = {
 }
 
 
+Scored = dict[str, float | None | dict[str, tuple[float | None, float | None]]]
+
+
+class Summary(TypedDict):
+    """What is read of the summary; scores by their names, and under `intervals` theirs."""
+
+    overall: Scored
+    sites: dict[str, Scored]
+    draws: int
+    classes: list[Any] | None
+    threshold: float
+    seed: NotRequired[int]
+    masked: NotRequired[bool]
+
+
 def write(where: Path, found: Evaluation, about: dict[str, Any]) -> None:
     drawn = figures(found)
     with whole_folder(where) as made:
-        write_text(made / SUMMARY, json.dumps(summary(found, about), indent=1) + "\n")
+        documents.write_json(made / SUMMARY, summary(found, about))
         for name, frame in frames(found).items():
             text = frame.map(csv_cell).to_csv(index=False, lineterminator="\n")
             write_text(made / f"{name}.csv", text)
@@ -106,11 +121,11 @@ def score_rows(found: Evaluation, sites: Mapping[str, Judged]) -> list[list[Any]
 
 def saved_rows(held: Mapping[str, Any], sites: Sequence[str]) -> list[list[Any]]:
     """The same from a summary that was written; intervals are those of all sites together."""
-    bare = lambda judged, pairs: Judged(
-        {name: np.nan if judged[name] is None else judged[name] for name in scores}, pairs, {}
-    )
+    number = lambda found: found if isinstance(found, int | float) else np.nan
+    bare = lambda judged, pairs: Judged({n: number(judged.get(n)) for n in scores}, pairs, {})
     scores = [name for name in held["overall"] if name != "intervals"]
-    known = {n: p for n, p in held["overall"]["intervals"].items() if None not in p}
+    pairs = held["overall"].get("intervals")
+    known = {n: p for n, p in pairs.items() if None not in p} if isinstance(pairs, dict) else {}
     columns = [bare(held["overall"], known), *(bare(held["sites"][site], {}) for site in sites)]
     return [[name.replace("_", " "), *(cell(each, name) for each in columns)] for name in scores]
 

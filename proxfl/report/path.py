@@ -13,7 +13,7 @@ In the tables, a text that a spreadsheet would take for a formula has an apostro
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -56,6 +56,21 @@ class Found(NamedTuple):
     def at_the_end(self) -> bool:
         """Whether a longer path may score better still."""
         return self.validation.chosen("min") == len(self.path.weights) - 1
+
+
+class Chosen(TypedDict):
+    """How a choice was made."""
+
+    sweep: str
+
+
+class Summary(TypedDict):
+    """What is read of the summary."""
+
+    choice: Chosen
+    columns: list[str]
+    choices: list[list[Any]]
+    at_the_end: bool
 
 
 def write(where: Path, found: Found, command: str) -> None:

@@ -55,7 +55,7 @@ class Schema:
             raise InputError(f"{path}: the schema cannot be read; check the name.") from None
         except UnicodeDecodeError:
             raise InputError(f"{path}: the text is not UTF-8; save it so.") from None
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"{path}: this is not TOML: {error}; correct that line.") from None
         except InputError as error:
             raise InputError(f"{path}: {error}") from None

@@ -287,7 +287,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError("the file cannot be read; check the name.") from None
     except UnicodeDecodeError:
         raise InputError("the text is not UTF-8; save it so.") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"this is not TOML: {error}; correct that line.") from None
 
 

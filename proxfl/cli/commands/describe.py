@@ -1,12 +1,12 @@
 """`proxfl describe FILES...`: the table one of a paper, by site and overall."""
 
 import argparse
-import csv
 import json
 from pathlib import Path
 
 from proxfl.console.words import lines, printable
-from proxfl.errors import InputError
+from proxfl.errors import DONE, InputError
+from proxfl.storage.documents import read_json
 
 MOST_SITES = 6  # columns of a terminal
 
@@ -61,16 +61,15 @@ def tell(heads: list[str], rows: list[list[str]]) -> None:
     print("a hundredth of the standard deviation. Of levels: rows (share of rows that have one).")
 
 
-def show_saved(folder: Path, as_json: bool) -> None:
+def show_saved(folder: Path, as_json: bool) -> int:
     """A description of real sites as its folder has it."""
-    from proxfl.report.description import SUMMARY, TABLE, notes
+    from proxfl.report.description import SUMMARY, Summary, notes
 
-    text = (folder / SUMMARY).read_text()
+    held = read_json(folder / SUMMARY, Summary)
     if as_json:
-        print(text.strip())
-        return
-    heads, *rows = csv.reader((folder / TABLE).read_text().splitlines())
-    # The file has an apostrophe before what a spreadsheet would take for a formula.
-    tell(heads, [[cell.removeprefix("'") for cell in row] for row in rows])
-    print(lines(notes(json.loads(text))))
+        print(json.dumps(held))
+        return DONE
+    tell(held["heads"], held["rows"])
+    print(lines(notes(held)))
     print(f"Results: {printable(folder)}")
+    return DONE

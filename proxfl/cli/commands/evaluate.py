@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.console.words import lines, printable
-from proxfl.errors import InputError
+from proxfl.errors import DONE, InputError
 from proxfl.options.kinds import BILLION
+from proxfl.storage.documents import read_json
 from proxfl.storage.files import refuse_full
 
 MOST_DRAWS = 10_000
@@ -100,21 +101,21 @@ def tell(found: Any, about: dict[str, Any], args: argparse.Namespace) -> None:
         print(f"Report: {printable(args.out / 'report.html')}")
 
 
-def show_saved(folder: Path, as_json: bool) -> None:
+def show_saved(folder: Path, as_json: bool) -> int:
     """An evaluation as its folder has it."""
     from proxfl.console.table import show
-    from proxfl.report.evaluation import SUMMARY, notes, saved_rows
+    from proxfl.report.evaluation import SUMMARY, Summary, notes, saved_rows
 
-    text = (folder / SUMMARY).read_text()
-    held = json.loads(text)
+    held = read_json(folder / SUMMARY, Summary)
     if as_json:
-        print(text.strip())
-        return
+        print(json.dumps(held))
+        return DONE
     few = list(held["sites"])[:MOST_SITES]
     show("", ["score", "overall", *few], saved_rows(held, few))
     print(lines(notes(held)))
     print(f"Results: {printable(folder)}")
     print(f"Report: {printable(folder / 'report.html')}")
+    return DONE
 
 
 def spelt(args: argparse.Namespace) -> str:

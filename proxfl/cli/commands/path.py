@@ -14,6 +14,7 @@ from proxfl.console.progress import progress
 from proxfl.console.table import show as table
 from proxfl.console.words import printable
 from proxfl.errors import DONE, NOT_CONVERGED, InputError
+from proxfl.storage.documents import read_json
 from proxfl.storage.files import refuse_full
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.fixed import applies
@@ -65,9 +66,9 @@ def main(args: argparse.Namespace) -> int:
 
 def show_saved(where: Path, as_json: bool) -> int:
     """A path as its folder has it; the exit code says whether the chosen model is certified."""
-    from proxfl.report.path import SUMMARY
+    from proxfl.report.path import SUMMARY, Summary
 
-    told, chosen = json.loads((where / SUMMARY).read_text()), read(where / CHOSEN)
+    told, chosen = read_json(where / SUMMARY, Summary), read(where / CHOSEN)
     if as_json:
         print(in_json(told, where))
         print(f"Results: {printable(where)}", file=sys.stderr)

@@ -199,7 +199,7 @@ def read(path: Path, load: Callable[[bytes], Any], kind: type[Read], what: str) 
             found = load(file.read(LARGEST))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or 'it cannot be read'}.") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, NotImplementedError, UnsupportedAlgorithm):
         found = None
     if not isinstance(found, kind):
         raise InputError(f"{path}: this is no {what}; restore the file, or make it anew.")

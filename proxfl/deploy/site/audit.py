@@ -16,15 +16,37 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from proxfl.deploy.ops.permissions import locked, private_folder
 from proxfl.errors import InputError
 from proxfl.storage.files import append, write_bytes
+from proxfl.storage.typed import misfit
 
 FILE, HEAD, LOCK = "audit.jsonl", "audit.head", "audit.lock"
 STUDY, APPROVED, TOLD, ANSWER = "study", "approved", "told", "answer"
 NOISED = "noised"  # what the noise of an answer spends; the answer itself has a line of its own
+NEEDED = {NOISED: {"noised", "cost"}, STUDY: {"decision"}}
+LATEST = 2.0**37  # a time that a calendar still has
+
+
+class Line(TypedDict):
+    """What is read of a line; there may be more, for people."""
+
+    line: int
+    before: str
+    time: float
+    what: str
+    study: str
+    name: NotRequired[str]
+    ask: NotRequired[str]
+    decision: NotRequired[str]
+    question: NotRequired[str]
+    numbers: NotRequired[int]
+    models: NotRequired[int]
+    masked: NotRequired[bool]
+    noised: NotRequired[str]
+    cost: NotRequired[float]
 
 
 class Head(NamedTuple):
@@ -97,7 +119,7 @@ class Audit:
             self.head = Head(self.head.lines + 1, digest_of(line))
             told = parsed(line)
             if told.get("what") == ANSWER:
-                self.answers[told.get("study", "")] += told.get("models", 1)
+                self.answers[told["study"]] += told.get("models", 1)
             if told.get("what") == NOISED:
                 self.noised[told["noised"]] = told["study"], told["cost"]
             if told.get("what") == STUDY:
@@ -105,12 +127,13 @@ class Audit:
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """A line's content; nothing, if it was cut short."""
+    """A line's content; nothing, if it was cut short or is not of our making."""
     try:
-        found = json.loads(line)
-        return found if isinstance(found, dict) else {}
-    except ValueError:
+        found = json.loads(line)  # infinity, too: a model that was asked about may have held it
+    except (ValueError, RecursionError):
         return {}
+    sound = misfit(found, Line) is None and 0 <= found["time"] < LATEST
+    return found if sound and NEEDED.get(found["what"], set()) <= found.keys() else {}
 
 
 def lines_of(folder: Path) -> list[bytes]:

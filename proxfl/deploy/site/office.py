@@ -27,7 +27,7 @@ from proxfl.deploy.site.confirmed import Confirmed
 from proxfl.deploy.site.noise import secret
 from proxfl.deploy.site.policy import Policy, policy_in
 from proxfl.deploy.site.told import Told
-from proxfl.errors import InputError
+from proxfl.errors import DamageError, InputError
 from proxfl.storage import documents
 
 SECRET, MASK = "site.secret", "mask.secret"
@@ -79,7 +79,14 @@ class Office:
     def studies(self) -> list[Study]:
         """Those that take part or wait, in no order."""
         found = sorted((self.folder / "studies").glob(f"*/{STUDY}"))
-        return [read_study_at(path) for path in found]
+        return [self.study_at(path) for path in found]
+
+    def study_at(self, path: Path) -> Study:
+        """A study that was kept; its folder has the name of the digest that a person approves."""
+        study = read_study_at(path)
+        if study.id != path.parent.name:
+            raise DamageError(f"{path}: {documents.ALTERED}.")
+        return study
 
     def keep(self, study: Study) -> None:
         if not (self.place(study.id) / STUDY).exists():

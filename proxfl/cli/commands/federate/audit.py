@@ -40,7 +40,8 @@ def main(args: argparse.Namespace) -> int:
     if spent is not None:
         print(spent)
     if wrong:
-        print(f"The log of site {args.site} is not whole: {printable(wrong[0])}.")
+        log = printable(folder / audit.FILE)
+        print(f"The log of site {args.site}, {log}, is not whole: {printable(wrong[0])}.")
         return FAILED
     print(f"The log of site {args.site} is whole. Its head: {head}")
     if args.out is not None:

@@ -20,7 +20,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.transport.flower import launch
-    from proxfl.report.path import SUMMARY
 
     home = Home(args.folder.resolve())
     status = running.last_run(home)
@@ -29,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     out = Path(status["out"])
     if (out / MANIFEST).exists() and is_finished(out, read_manifest(out), options.given(args)):
         return conclude(out, args.json, resumption(home))
-    if status["state"] == "finished" and (out / SUMMARY).exists():
+    if status["state"] == "finished" and running.teller(out) is not None:
         return running.show(home, out, args.json)
     running.running(home)
     if status["state"] == "killed":

@@ -19,7 +19,7 @@ from proxfl.cli.shared.arguments import count
 from proxfl.console.words import printable
 from proxfl.deploy.ops.home import EXCHANGES, Address, Home, read_json
 from proxfl.deploy.protocol.study import LOOSE
-from proxfl.errors import DONE, FAILED, INTERRUPTED, InputError
+from proxfl.errors import FAILED, INTERRUPTED, InputError
 from proxfl.options.kinds import BILLION, as_number
 from proxfl.storage.files import refuse_full
 from proxfl.train.folder import CHECKPOINT, CHOSEN, MODEL
@@ -143,22 +143,23 @@ def carry_out(
 
 
 def show(home: Home, out: Path, json: bool) -> int:
-    """What a run came to; an evaluation and a description have no certificate."""
-    from proxfl.cli.commands import describe, path
-    from proxfl.cli.commands.evaluate import show_saved
-    from proxfl.report.description import SUMMARY as OF_COLUMNS
-    from proxfl.report.evaluation import SUMMARY
-    from proxfl.report.path import SUMMARY as OF_PATH
+    """What a run came to."""
+    tell = teller(out)
+    return conclude(out, json, resumption(home)) if tell is None else tell(out, json)
 
-    if (out / OF_PATH).exists():
-        return path.show_saved(out, json)
-    if (out / SUMMARY).exists():
-        show_saved(out, json)
-        return DONE
-    if (out / OF_COLUMNS).exists():
-        describe.show_saved(out, json)
-        return DONE
-    return conclude(out, json, resumption(home))
+
+def teller(out: Path) -> Callable[[Path, bool], int] | None:
+    """What shows results that are there and are no model of a training."""
+    from proxfl.cli.commands import describe, evaluate, path
+    from proxfl.report import description, evaluation
+    from proxfl.report.path import SUMMARY
+
+    known = {
+        SUMMARY: path.show_saved,
+        evaluation.SUMMARY: evaluate.show_saved,
+        description.SUMMARY: describe.show_saved,
+    }
+    return next((tell for name, tell in known.items() if (out / name).exists()), None)
 
 
 def options_of(home: Home, out: Path, args: argparse.Namespace, before: Mapping[str, Any]) -> Any:
