@@ -34,7 +34,7 @@ class Column(Protocol):
     @property
     def source(self) -> str: ...
     @property
-    def dropped(self) -> int: ...
+    def places(self) -> np.ndarray | None: ...
 
 
 class Target(abc.ABC):
@@ -272,8 +272,8 @@ def numbered(column: Column, classes: Sequence[Label]) -> np.ndarray:
 def refuse(
     column: Column, wrong: np.ndarray, what: str, remedy: str, name: str | None = None
 ) -> None:
-    """Raise on the first row that is wrong; if rows were dropped, the others were renumbered."""
+    """Raise on the first row that is wrong, by its number in the file, whichever were dropped."""
     if wrong.any():
-        row = f"{'kept' if column.dropped else 'data'} row {wrong.argmax() + 1}"
+        row = 1 + (wrong.argmax() if column.places is None else column.places[wrong.argmax()])
         where = f"the target {column.target!r}" if name is None else f"column {name!r}"
-        raise InputError(f"{column.source}: {where} {what} in {row}; {remedy}.")
+        raise InputError(f"{column.source}: {where} {what} in data row {row}; {remedy}.")

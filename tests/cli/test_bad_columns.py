@@ -73,6 +73,11 @@ CASES = {
         f"{COUNTS} --exposure years",
         "b.csv: column 'years' is not positive in data row 10",
     ),
+    "negative exposure after rows that were dropped": (
+        changed("years", -1, 10).assign(age=[*[None] * 3, *[50.0] * 9]),
+        f"{COUNTS} --exposure years --missing drop",
+        "b.csv: column 'years' is not positive in data row 10",
+    ),
     "no weight": (
         changed("times", 0),
         f"{COUNTS} --row-weights times",
@@ -91,18 +96,78 @@ CASES = {
 }
 
 
+def refused(folder, words, *command):
+    """Whether a command ends in one sentence, with these words, and writes nothing."""
+    before = sorted(folder.rglob("*"))
+    outcome = proxfl(*command)
+    assert outcome.code == 2 and outcome.out == "" and words in outcome.err, outcome.err
+    assert outcome.err.count("\n") == 1 and sorted(folder.rglob("*")) == before
+
+
+def tables(folder, table=None):
+    rows(0).to_csv(folder / "a.csv", index=False)
+    (rows(1) if table is None else table).to_csv(folder / "b.csv", index=False)
+    (folder / "schema.toml").write_text(SCHEMA)
+
+
 @pytest.mark.parametrize("command", ["train", "path"])
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_with_file_column_and_row(tmp_path, monkeypatch, name, command):
     table, told, words = CASES[name]
-    rows(0).to_csv(tmp_path / "a.csv", index=False)
-    table.to_csv(tmp_path / "b.csv", index=False)
-    (tmp_path / "schema.toml").write_text(SCHEMA)
+    tables(tmp_path, table)
     monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    outcome = proxfl(command, "a.csv", "b.csv", *told.split(), "--schema", "schema.toml")
-    assert outcome.code == 2 and outcome.out == "" and words in outcome.err, outcome.err
-    assert outcome.err.count("\n") == 1 and sorted(tmp_path.rglob("*")) == before
+    refused(tmp_path, words, command, "a.csv", "b.csv", *told.split(), "--schema", "schema.toml")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """By their options; those of counts have an exposure and weights, those of times an entry."""
+    home = tmp_path_factory.mktemp("models")
+    tables(home)
+    made = {}
+    for name, told in {
+        COUNTS: "--exposure years --row-weights times",
+        COX: "--entry years",
+    }.items():
+        made[name] = home / str(len(made))
+        about = [*name.split(), *told.split(), "--missing", "drop", "--l2", 1, "--out", made[name]]
+        files = [home / "a.csv", home / "b.csv", "--schema", home / "schema.toml"]
+        assert proxfl("train", *files, *about).code == 0
+    return made
+
+
+# A model can be judged without an event, and predicts rows whatever their target is.
+OF_FEATURES = ["unknown level", "text among numbers", "negative exposure", "two of one name"]
+APPLIED = [("evaluate", name) for name in CASES if name not in ("no events", "no weight")]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [*APPLIED, *(("predict", name) for name in OF_FEATURES)]
+)
+def test_so_are_rows_that_a_model_is_applied_to(tmp_path, monkeypatch, models, name, command):
+    table, told, words = CASES[name]
+    tables(tmp_path, table)
+    monkeypatch.chdir(tmp_path)
+    model = models[COX if told.startswith(COX) else COUNTS]
+    refused(tmp_path, words, command, model, "b.csv", "--out", tmp_path / "made")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    {
+        "age = 1\n": "column 'age' of the schema has no known kind",
+        'age = { kind = "category", levels = ["A", "A"] }\n': "has 'A' more than once",
+        'age = { kind = "number", unit = "kg" }\n': "there is no key 'unit'",
+        "age = \n": "this is not TOML",
+    }.items(),
+)
+@pytest.mark.parametrize("command", [["path"], ["federate", "init"]], ids=["path", "init"])
+def test_so_is_a_schema_before_anything_is_written(tmp_path, monkeypatch, name, words, command):
+    tables(tmp_path)
+    (tmp_path / "schema.toml").write_text(name)
+    monkeypatch.chdir(tmp_path)
+    where = ["made", "--sites", "a", "b"] if "init" in command else ["a.csv", "b.csv"]
+    refused(tmp_path, words, *command, *where, *COUNTS.split(), "--schema", "schema.toml")
 
 
 def test_a_category_of_ten_thousand_levels_is_refused_and_not_drafted(tmp_path):

@@ -9,9 +9,9 @@ from proxfl.tables import Table
 from tests.sentences import said
 
 
-def table_of(y, dropped=0):
+def table_of(y, places=None):
     y = np.array(y) if isinstance(y[0], str) else np.array(y, float)
-    return Table("a", "a.csv", "outcome", ("x1",), np.zeros((len(y), 1)), y, "", dropped)
+    return Table("a", "a.csv", "outcome", ("x1",), np.zeros((len(y), 1)), y, "", places=places)
 
 
 def merge(target, sites):
@@ -49,9 +49,9 @@ def test_targets_that_a_loss_cannot_take():
     assert "has one value at all sites" in said(CLASSES.merge, [(1,), (1,)], "softmax")
     words = said(NUMBERS.encode, table_of(["a"]), (), "huber")
     assert words.startswith("a.csv: the target 'outcome' is text and huber needs numbers")
-    counts = lambda y, dropped=0: said(COUNTS.encode, table_of(y, dropped), (), "poisson")
+    counts = lambda y, places=None: said(COUNTS.encode, table_of(y, places), (), "poisson")
     assert "'outcome' is below 0 in data row 3; poisson needs counts" in counts([0, 2.0, -1])
-    assert "in kept row 2" in counts([0, -1], 1)
+    assert "in data row 10" in counts([0, -1], np.array([0, 9]))
     strange = said(TWO_CLASSES.encode, table_of([0, 1, 2]), (0, 1), "logistic")
     assert "is none of the classes in data row 3" in strange
     text = said(TWO_CLASSES.encode, table_of(["a"]), (0, 1), "logistic")
