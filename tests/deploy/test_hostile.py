@@ -9,6 +9,7 @@ import json
 import os
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -150,7 +151,7 @@ def added_up(folder, files, options, bad):
     tables = [read_table(spec, file) for file in files]
     labels = sorted({label for table in tables for label in table.y.tolist()})
     labels = labels if spec.loss == "logistic" else []
-    run = MaskedTraining(spec, tuple(tables[0].features), labels)
+    run = MaskedTraining(spec, len(NAMES), tuple(tables[0].features), labels)
     sites = []
     for name, table in zip(NAMES, tables, strict=True):
         (folder / name).mkdir(parents=True)
@@ -205,6 +206,39 @@ def test_under_masks_a_first_answer_times_1e5_is_noticed(algorithm, tmp_path):
     files = write_data(tmp_path / "data")
     _, solution, words = added_up(tmp_path, files, options, bad)
     assert "Numbers of some site are false, and masks hide whose" in words and solution is None
+
+
+MASS, ROWS, TOTAL, SITES, DROPPED = range(5)
+COUNTS = {
+    "rows that nobody has": ("rows", (ROWS, TOTAL, MASS), lambda n: n - 1e4),
+    "half a row": ("rows", (ROWS, TOTAL, MASS), lambda n: n + 0.5),
+    "more rows than there are people": ("rows", (ROWS, TOTAL, MASS), lambda n: 1e15),
+    "rows that count twice": ("rows", (TOTAL, MASS), lambda n: 2 * n),
+    "another weight": ("rows", (MASS,), lambda n: 2 * n),
+    "two sites": ("rows", (SITES,), lambda n: 2.0),
+    "no site": ("rows", (SITES,), lambda n: 0.0),
+    "dropped rows that nobody has": ("rows", (DROPPED,), lambda n: -7.0),
+    "more values than rows": ("sums", (0,), lambda n: 1e3 * n),
+    "fewer values than none": ("sums", (1,), lambda n: -1e3 * n),
+    "squares below 0": ("squares", (2,), lambda n: -1e3 * n),
+}
+
+
+@pytest.mark.parametrize("lie", COUNTS)
+def test_counts_that_no_sites_have_end_a_masked_run_in_a_sentence(lie, tmp_path):
+    """An invented number of rows was believed, whatever it was."""
+    kind, places, change = COUNTS[lie]
+
+    def tells(question, honest):
+        told = honest.copy()
+        if question.kind == kind:
+            told[list(places)] = change(told[list(places)])
+        return told
+
+    files = write_data(tmp_path / "data")
+    options = PROBLEMS[0] | {"standardise": True}
+    _, solution, words = added_up(tmp_path, files, options, SimpleNamespace(tells=tells))
+    assert "masks hide whose: all together told" in words and solution is None
 
 
 @pytest.mark.soak

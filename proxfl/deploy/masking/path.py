@@ -92,6 +92,7 @@ class PathOfSums(MaskedTraining):
     def __init__(
         self,
         spec: Spec,
+        members: int,
         choice: Choice,
         folds: tuple[str, ...],
         features: tuple[str, ...],
@@ -99,7 +100,7 @@ class PathOfSums(MaskedTraining):
         watch: Callable[[Driver, list[Record]], None] = lambda driver, records: None,
         progress: Callable[[int], None] = lambda done: None,
     ):
-        super().__init__(spec, features, labels, watch)
+        super().__init__(spec, members, features, labels, watch)
         self.choice, self.folds, self.progress = choice, folds, progress
         self.agreements: list[Agreement] = []
         self.path: RegularisationPath | None = None
@@ -123,7 +124,7 @@ class PathOfSums(MaskedTraining):
             self.validation = scores = self.judged(path, sums, walked)
             self.final = by_newtons(path.spec_at(scores.chosen(self.choice.rule)), agreement)
             problem = problem_of(self.final, agreement)
-            rows = (sums.row, float(sums.mass[0]), sums.sites)
+            rows = (sums.row, float(sums.mass[0]), self.members)
             self.federation = SumFederation(ask, problem, *rows, self.spec.seed)
             self.found = solved(self.final, self.federation, problem, agreement, self.drive)
             numbers, _ = pack({"x": self.found.solution.x})
@@ -133,8 +134,10 @@ class PathOfSums(MaskedTraining):
         """Every set's agreement; how much its rows count, and those that its fold left out."""
         folds, width, moments = len(self.folds), len(self.features), [{}] * self.sets_in_all
         told = ask(Question("rows", NO_NUMBERS, 4 * folds + 5))
-        by_set, out, (members, dropped) = np.split(told, [3 * folds + 3, 4 * folds + 3])
-        mass, rows, total = by_set.reshape(-1, 3).T
+        by_set, out, (sites, dropped) = np.split(told, [3 * folds + 3, 4 * folds + 3])
+        by_set = by_set.reshape(-1, 3)
+        self.refuse_counts(by_set, sites, dropped)
+        mass, rows, total = by_set.T
         self.dropped = int(dropped)
         for name, found in zip(("", *self.folds), rows, strict=True):
             if not found:
@@ -144,13 +147,14 @@ class PathOfSums(MaskedTraining):
             count, sums = split(ask(Question("sums", NO_NUMBERS, 2 * (folds + 1) * width)))
             mean = sums / np.where(count > 0, count, 1.0)
             (squares,) = split(ask(Question("squares", {"mean": mean}, (folds + 1) * width)))
+            self.refuse_moments(count, squares, total[0])
             each = zip(count, mean, squares, strict=True)
             moments = [dict(zip(("count", "mean", "squares"), one, strict=True)) for one in each]
         made = [self.agreed(*both, **of) for *both, of in zip(rows, total, moments, strict=True)]
         self.agreement, self.agreements = made[0], made
         problem = replace(problem_of(self.spec, made[0]), g=Zero())
         row = shard_form(self.spec, made[0])
-        return SetsInSums(ask, problem, row, mass, out, int(members))
+        return SetsInSums(ask, problem, row, mass, out, self.members)
 
     def judged(self, path: RegularisationPath, sums: "SetsInSums", walked: Walk) -> Validation:
         """What the models of each fold are worth on the rows left out."""

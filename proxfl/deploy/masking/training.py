@@ -12,7 +12,7 @@ none of which is in both: so one false sum forges none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +49,7 @@ ALL = "all sites"
 SETUP = ("rows", "sums", "squares")  # what is asked before there is a model to ask about
 SETTINGS, DOWN = "settings ", "down "  # before the names of an algorithm's numbers and message
 NO_NUMBERS: dict[str, np.ndarray] = {}
+MOST_ROWS = 2**40  # of all sites together
 FALSE = "Numbers of some site are false, and masks hide whose"
 REMEDY = "have every site check its version of proxfl, or ask unmasked"
 UNCONFIRMED = (
@@ -92,6 +93,7 @@ class MaskedTraining:
     def __init__(
         self,
         spec: Spec,
+        members: int,
         features: tuple[str, ...],
         labels: Sequence[Label] = (),
         watch: Callable[[Driver, list[Record]], None] = lambda driver, records: None,
@@ -102,7 +104,8 @@ class MaskedTraining:
                 f"column {columns_of(spec)[0]!r}."
             )
         refuse_unmaskable(spec)
-        self.spec, self.features, self.labels, self.watch = spec, features, list(labels), watch
+        self.spec, self.members, self.watch = spec, members, watch
+        self.features, self.labels = features, list(labels)
         self.agreement: Agreement | None = None
         self.federation: SumFederation | None = None
         self.found: Found | None = None
@@ -110,11 +113,11 @@ class MaskedTraining:
 
     def __call__(self, ask: Ask) -> Question:
         with precision(np.float64):
-            self.agreement, mass, sites = self.agree(ask)
+            self.agreement, mass = self.agree(ask)
             problem = problem_of(self.spec, self.agreement)
             refuse_chosen_start(problem)
-            row = shard_form(self.spec, self.agreement)
-            self.federation = SumFederation(ask, problem, row, mass, sites, self.spec.seed)
+            rows = shard_form(self.spec, self.agreement), mass, self.members
+            self.federation = SumFederation(ask, problem, *rows, self.spec.seed)
             about = (self.spec, self.federation, problem, self.agreement)
             self.found = solved(*about, self.drive)
             numbers, _ = pack({"x": self.found.solution.x})
@@ -126,22 +129,52 @@ class MaskedTraining:
             return found
         return found._replace(converged=False, obstacle=UNCONFIRMED)
 
-    def agree(self, ask: Ask) -> tuple[Agreement, float, int]:
-        """What all sites' tables come to; how much their rows count; how many sites there are."""
+    def agree(self, ask: Ask) -> tuple[Agreement, float]:
+        """What all sites' tables come to; how much their rows count."""
         mass, rows, total, sites, dropped = ask(Question("rows", NO_NUMBERS, 5))
+        self.refuse_counts(np.array([[mass, rows, total]]), sites, dropped)
         width, self.dropped, moments = len(self.features), int(dropped), {}
         if needs_moments(self.spec):
             count, sums = np.split(ask(Question("sums", NO_NUMBERS, 2 * width)), 2)
             mean = sums / np.where(count > 0, count, 1.0)
             squares = ask(Question("squares", {"mean": mean}, width))
             moments = {"count": count, "mean": mean, "squares": squares}
-        return self.agreed(rows, total, **moments), float(mass), int(sites)
+            self.refuse_moments(count, squares, total)
+        return self.agreed(rows, total, **moments), float(mass)
+
+    def refuse_counts(self, sets: np.ndarray, sites: float, dropped: float) -> None:
+        """Refuse counts that no sites have; of each set of rows how much it counts, how many rows
+        it has, and how much these count in all. The first set is all rows."""
+        mass, rows, total = sets.T
+        counted = np.array([*rows, dropped])
+        by_rows = self.spec.weights == "samples"
+        unweighted = self.spec.row_weights is None
+        if sites != self.members:
+            refuse_told(f"that they are {sites:g}, and not the {self.members} of the study")
+        if (counted != np.round(counted)).any() or not (0 <= counted).all():
+            refuse_told("numbers of rows that are none")
+        if (counted > MOST_ROWS).any() or rows[0] < self.members:
+            refuse_told(f"of {rows[0]:g} rows, which is too many, or not one for each of them")
+        if (total < 0).any() or total[0] <= 0 or (unweighted and (total != rows).any()):
+            refuse_told("that their rows count otherwise than rows do")
+        if (mass != total).any() if by_rows else mass[0] != sites or (mass > sites).any():
+            refuse_told("that they weigh otherwise than the study says")
+
+    def refuse_moments(self, count: np.ndarray, squares: np.ndarray, total: float) -> None:
+        """Refuse what no column holds, by how much all rows count."""
+        rounding = self.members * STEP
+        if (count < 0).any() or (count > total + rounding).any() or (squares < 0).any():
+            refuse_told("counts or squares that no column has")
 
     def agreed(self, rows: float, total: float, **moments: np.ndarray) -> Agreement:
         """The agreement of one site that has so many rows, which count so much in all."""
         told: dict[str, Any] = {"rows": int(rows), "features": list(self.features)}
         told |= {"labels": self.labels, "targets": len(columns_of(self.spec))}
         return agree(self.spec, {ALL: told | {"total": float(total)} | moments})
+
+
+def refuse_told(what: str) -> NoReturn:
+    raise InputError(f"{FALSE}: all together told {what}; {REMEDY}.")
 
 
 def refuse_chosen_start(problem: Problem) -> None:

@@ -98,7 +98,8 @@ class MaskedRun:
     def run(self) -> Fit:
         """A run of training."""
         begun, resumed = time.monotonic(), (self.out / EXCHANGES).exists()
-        made = lambda charter: MaskedTraining(self.study.spec, *charter, watch=self.watch)
+        about = (self.study.spec, len(self.study.sites))
+        made = lambda charter: MaskedTraining(*about, *charter, watch=self.watch)
         program, masking = self.in_results(made)
         if program.agreement is None or program.found is None:
             raise RuntimeError("A run that has ended has found something.")

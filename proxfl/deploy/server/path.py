@@ -111,7 +111,8 @@ class PathRun:
         study = self.study
         if study.choice is None:
             raise ValueError("A study of a path has a choice.")
-        about = (study.spec, study.choice, study.folds, charter.features, charter.labels)
+        sets = (study.choice, study.folds)
+        about = (study.spec, len(study.sites), *sets, charter.features, charter.labels)
         tell = lambda done: self.status.tell(models=done, **so_far(self.federation.ledger))
         made = PathOfSums(*about, watch=self.watch, progress=tell)
         self.status.tell(state=TRAINING, models_in_all=study.choice.points * made.sets_in_all)

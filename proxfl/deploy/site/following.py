@@ -77,7 +77,7 @@ Parts = tuple[Program, Callable[[Question], tuple[np.ndarray, bool]]]
 
 def training(site: "FollowingSite", charter: Charter) -> Parts:
     """A run of training, in which no answer hangs on few rows."""
-    run = MaskedTraining(site.study.spec, charter.features, charter.labels)
+    run = MaskedTraining(site.study.spec, len(site.study.sites), *charter)
     # Under noise, to fail where an answer hangs on few rows would tell of them.
     about = Proposal(site.study, site.table, site=site.name)
     share = site.office.policy.share_for(about) if site.account is None else 0.0

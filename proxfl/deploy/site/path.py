@@ -51,7 +51,7 @@ def path_at(
     if study.choice is None:
         raise ValueError("A study of a path has a choice.")
     refuse_path(study.spec, study.choice, len(study.sites), study.masked)
-    run = PathOfSums(study.spec, study.choice, study.folds, *charter)
+    run = PathOfSums(study.spec, len(study.sites), study.choice, study.folds, *charter)
     number = study.sites.index(site)
     share = policy.share_for(Proposal(study, table, site=site))
     return run, PathAnswers(run, number, table, folder, *guards(share))

@@ -75,7 +75,7 @@ def same(problem):
 
 def from_sums(spec, choice, tables):
     """The program of a path over sums that nobody masks; and what was asked."""
-    about = (spec.replace(**{choice.sweep: 1.0}), choice, names_of(choice, NAMES))
+    about = (spec.replace(**{choice.sweep: 1.0}), len(NAMES), choice, names_of(choice, NAMES))
     features, asked = tables[0].features, []
     classes = loss_of(spec).target.labels
     labels = sorted({label for table in tables for label in classes(table.y)})

@@ -39,7 +39,7 @@ def ask(question):
 
 kinds = []
 spec = Spec(**json.load(open(f"{folder}/spec.json"))).read_files()
-MaskedTraining(spec, ("a", "b", "c"))(ask)
+MaskedTraining(spec, 3, ("a", "b", "c"))(ask)
 np.savez(f"{folder}/asked.npz", kinds=np.array(kinds), **asked)
 """
 
@@ -57,7 +57,8 @@ def test_the_server_s_step_is_the_same_on_two_kinds_of_processor(files, tmp_path
     command = [sys.executable, "-c", ELSEWHERE, str(tmp_path)]
     subprocess.run(command, check=True, env=os.environ | {"XLA_FLAGS": flags})
     theirs, own = np.load(tmp_path / "asked.npz"), []
-    MaskedTraining(spec.read_files(), FEATURES)(lambda q: own.append(q) or sums[len(own) - 1])
+    run = MaskedTraining(spec.read_files(), 3, FEATURES)
+    run(lambda q: own.append(q) or sums[len(own) - 1])
     assert theirs["kinds"].tolist() == [q.kind for q in own] and len(own) > 4
     for i, question in enumerate(own):
         numbers = {name: theirs[f"{i} {name}"] for name in question.numbers}

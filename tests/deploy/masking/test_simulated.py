@@ -84,7 +84,7 @@ def files(tmp_path_factory):
 
 def from_sums(spec, tables, folder):
     """The program of the sites and of the server, over sums that nobody masked."""
-    program, sites = MaskedTraining(spec.read_files(), tuple(tables[0].features)), []
+    program, sites = MaskedTraining(spec.read_files(), len(NAMES), tuple(tables[0].features)), []
     for name, table in zip(NAMES, tables, strict=True):
         (folder / name).mkdir()
         sites.append(MaskedSite(program, table, folder / name))

@@ -70,7 +70,7 @@ class Party:
         self.processes = [self.process(*site) for site in zip(NAMES, self.tables, strict=True)]
 
     def process(self, name, table):
-        run, folder = MaskedTraining(self.spec, FEATURES), self.folder / name
+        run, folder = MaskedTraining(self.spec, len(NAMES), FEATURES), self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         about = (self.signers[name], self.members, name, STUDY, name.encode().ljust(32), folder)
         return Member(*about, run, MaskedSite(run, table, folder))
@@ -83,7 +83,7 @@ class Party:
     def run(self, send=None):
         """What the server's own run knows at its end, and the model as it is signed."""
         greet = lambda: [member.hello for member in self.processes]
-        program = MaskedTraining(self.spec, FEATURES)
+        program = MaskedTraining(self.spec, len(NAMES), FEATURES)
         about = (self.members, STUDY, greet, send or self.send, self.kept.append, list(self.kept))
         return program, Conductor(*about).run(program)
 
@@ -110,7 +110,7 @@ def test_a_masked_run_finds_the_model_of_the_files(options, files, tmp_path):
 @pytest.mark.parametrize("options", [SPECS[0], SPECS[-1]], ids=["newton", "decoupled"])
 def test_a_masked_run_is_that_of_unmasked_fixed_point_sums_bit_for_bit(options, files, tmp_path):
     spec = Spec(sites=files, **options)
-    tables, program = read_tables(spec), MaskedTraining(spec.read_files(), FEATURES)
+    tables, program = read_tables(spec), MaskedTraining(spec.read_files(), len(NAMES), FEATURES)
     sites = []
     for name, table in zip(NAMES, tables, strict=True):
         (tmp_path / "plain" / name).mkdir(parents=True)
