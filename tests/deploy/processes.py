@@ -21,6 +21,7 @@ from tests.deploy.field import LOOSE, NAMES
 PROGRAM = "import sys; from proxfl.cli.main import main; sys.exit(main(sys.argv[1:]))"
 DEAF = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as what a shell starts with `&`
 LONG = 240  # seconds: for a machine that many share
+STOPPING = 90  # seconds to stop in: once, a fault of ours took more than 120, on such a machine
 
 
 class Command:
@@ -53,7 +54,7 @@ class Command:
 
     def stop(self, number=signal.SIGINT):
         self.process.send_signal(number)
-        return self.ended()
+        return self.ended(STOPPING)
 
 
 @contextlib.contextmanager

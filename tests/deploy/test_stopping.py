@@ -3,18 +3,20 @@
 import random
 import signal
 import time
+from collections import Counter
 
 import pytest
 
 from tests.deploy.field import write_data
-from tests.deploy.processes import Deployment, commands, processes
+from tests.deploy.processes import STOPPING, Deployment, commands, processes
+from tests.outcomes import soak
 
 # Stopped on purpose, interrupted, or by the signal itself before there was anything to end.
 STOPPED = {0, 130, -signal.SIGINT, -signal.SIGTERM}
 
 
 def stop_somewhere(folder, seed, longest):
-    """Server and site, stopped at a moment and by a signal drawn from the seed."""
+    """How long server and site took to stop, at a moment and by signals drawn from the seed."""
     rng = random.Random(seed)
     print("seed", seed)
     with commands(folder) as start:
@@ -23,13 +25,16 @@ def stop_somewhere(folder, seed, longest):
         if rng.random() < 0.5:
             there.let_in("north")
         time.sleep(rng.uniform(0.0, longest))
+        asked = time.monotonic()
         for command in started:
             number = rng.choice((signal.SIGINT, signal.SIGTERM))
             for _ in range(rng.randint(1, 3)):
                 command.process.send_signal(number)
         for command in started:
-            assert command.ended() in STOPPED, command.said
+            assert command.ended(STOPPING) in STOPPED, command.said
+        took = time.monotonic() - asked
     assert not processes(folder)
+    return Counter({"commands that stopped": len(started), "longest stop in seconds": took})
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -38,9 +43,12 @@ def test_server_and_site_stop_at_any_moment(seed, tmp_path):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(100, 130))
-def test_server_and_site_stop_at_many_more_moments(seed, tmp_path):
-    stop_somewhere(tmp_path, seed, longest=20.0)
+def test_server_and_site_stop_at_many_more_moments(tmp_path):
+    def run(seeds):
+        (tmp_path / str(seeds[0])).mkdir()
+        return stop_somewhere(tmp_path / str(seeds[0]), seeds[0], longest=20.0)
+
+    soak("stops", range(100, 130), 1, run)
 
 
 @pytest.mark.soak

@@ -102,7 +102,7 @@ class Replica:
         self.next = self.heard()
 
     def heard(self) -> Question | Ended:
-        found = self.asked.get()
+        found = self.asked.get()  # at the latest, when the program ends or fails
         if isinstance(found, BaseException):
             self.next = found
             raise found
@@ -118,7 +118,7 @@ def followed(
 
     def ask(question: Question) -> np.ndarray:
         asked.put(question)
-        total = told.get()
+        total = told.get()  # at the latest, when nobody holds the replica: None, by its finalizer
         if total is None:
             raise Over
         return total

@@ -55,7 +55,7 @@ class Status:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.over.set()
-        self.thread.join()
+        self.thread.join()  # no longer than one writing of the file takes: it asks nobody
         if error is None:
             self.tell(state=FINISHED)
         else:
