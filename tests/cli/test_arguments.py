@@ -6,12 +6,15 @@ is tested is all that comes before it.
 """
 
 import argparse
+import math
 import os
 import random
 import shutil
+import signal
 import time
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -19,19 +22,23 @@ import pandas as pd
 import pytest
 
 from proxfl.cli import main as cli
-from proxfl.cli.commands import steps
-from proxfl.cli.commands.federate import demo, join, serve
+from proxfl.cli.commands import federate, steps
+from proxfl.cli.commands.federate import demo, join, keys, serve
 from proxfl.data import mnist
+from proxfl.deploy.ops.home import Home, write_json
+from proxfl.deploy.ops.keys import make_site_keys
 from proxfl.deploy.ops.stopping import Stopped
 from proxfl.deploy.transport.flower import launch
 from proxfl.research.league import search, standings
 from proxfl.research.reproduce import targets
 from tests import hostile
-from tests.cli.test_damage import write_sites
+from tests.cli.test_damage import of_office, status_of, write_sites
 from tests.cli.world import proxfl
 from tests.outcomes import soak
 
 CODES = (0, 2, 3, 130)
+MOST_SECONDS = 10.0  # of a processor, for a case
+HUNG_SECONDS = 600  # of a clock: far above what a busy machine makes of that
 ODD = (
     "", " ", "0", "-0", "-1", "1", "2", "1.5", "1e-320", "1e-300", "1e300", "1e400", "-1e400",
     "nan", "inf", "-inf", "9" * 11, "9" * 20, "9" * 400, "9" * 5000, "1_000", "0x10", "٣", "½",
@@ -63,16 +70,37 @@ SOUND = {
     "--host fed.example.org --name heart",
     "federate serve": "home --host 127.0.0.1 --port 9092",
     "federate join": "home --data data/north.csv --server 127.0.0.1:9 --site north",
-    "federate run": "home --rounds 3 --quorum 1 --wait 1 --deadline 2 --out out/new",
+    "federate run": "home --rounds 3 --wait 1 --deadline 2 --out out/new",
     "federate resume": "home --rounds 3",
     "federate status": "home",
     "federate demo": "--sites 2 --out out/new",
+    "federate study": "home another --target y --loss logistic --l1 0.1 --features a b",
+    "federate path": "home which --target y --loss logistic --points 2 --folds 2 --wait 1 "
+    "--out out/new",
+    "federate evaluate": "home judged --model done --draws 3 --threshold 0.4 --out out/new",
+    "federate describe": "home one --schema schema.toml --smallest-cell 3 --out out/new",
+    "federate studies": "office --site north",
+    "federate approve": "office field --site north",
+    "federate members": "office --site north --compared south west",
+    "federate audit": "office --site north --out out/audit.html",
+    "federate keys list": "home",
+    "federate keys add": "home north north.pub",
+    "federate keys remove": "home south",
+    "federate keys renew": "home --host fed.example.org",
+    "federate keys make": "home north",
+    "federate keys rotate": "home north",
 }
 MORE = {  # options that take a value, to be added
     "train": "--l2 --batch --cohort --eta --eta-g --tol --seed --local-steps --box --simplex "
     "--nuclear --group --group-weight --feature-weights --huber-delta --missing --algorithm "
     "--weights --config --features --exclude --schema --tensorboard",
     "path": "--sweep --ratio --by --rule --folds --points --seed --tol --config --l2",
+    "federate run": "--quorum --tol",
+    "federate resume": "--quorum --tol --wait --deadline",
+    "federate path": "--sweep --ratio --by --rule --deadline --seed --tol --config --l2",
+    "federate study": "--config --schema --dp-clip --dp-noise --batch --weights --inference",
+    "federate audit": "--head",
+    "federate keys renew": "--authority-key",
 }
 
 
@@ -87,7 +115,7 @@ def case(seed: int) -> list[str]:
     rng = random.Random(seed)
     name = rng.choice([*SOUND, "train", "train", "path"])
     words = commands()[name]
-    first = 2 if words[0] == "federate" else 1
+    first = len(name.split()) if words[0] == "federate" else 1
     # No slash: a path that leads out of the folder of the tests would be written to.
     values = (*ODD, *(name.replace("/", "|") for name in hostile.names(seed, 3)))
     for _ in range(rng.choice((1, 1, 2))):
@@ -128,17 +156,51 @@ def place(tmp_path_factory):
     )
     home = "home --sites north south --target y --loss logistic"
     assert proxfl("federate", "init", *home.split()).code == 0
+    address = {"sites": "127.0.0.1:9092", "inside": "127.0.0.1:1", "secure": False, "pid": 1}
+    write_json(Home(folder / "home").address, address)
+    write_json(Home(folder / "home").status, status_of("stopped") | {"options": {"study": "home"}})
+    north, south = (make_site_keys(folder / "keys", name).public for name in ("north", "south"))
+    north.rename("north.pub")
+    south.rename(Home(folder / "home").public_keys / south.name)
+    assert proxfl("schema", *files, "--out", "schema.toml").code == 0
+    of_office(folder)
     shutil.copytree(folder, copy_of(folder))
     yield folder
     os.chdir(before)
 
 
-def run_cases(place: Path, seeds: range) -> Counter[str]:
-    """How the cases ended, by command and exit code, and how long the longest took."""
+class Hung(BaseException):
+    """A case that does not end."""
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """A case that waits for ever takes no time of a processor: an alarm ends it."""
+
+    def ring(*args):
+        raise Hung
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(HUNG_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run_cases(
+    place: Path, cases: Mapping[int | str, list[str]], most: float = math.inf
+) -> Counter[str]:
+    """How the cases ended, by command and exit code, and how long the longest took.
+
+    `most` is what a case may take, in seconds of a processor.
+    """
     ends, wrong, longest = Counter(), [], "longest case in seconds of a processor"
     with ExitStack() as stack:
         for module, name, instead in (
-            (launch, "healthy", lambda *args: False),
+            (launch, "healthy", lambda *args: True),
+            (launch, "submit", worked),
             (serve, "start", stopped),
             (join, "start", stopped),
             (demo, "deployed", worked),
@@ -149,24 +211,34 @@ def run_cases(place: Path, seeds: range) -> Counter[str]:
             (mnist, "get", worked),
         ):
             stack.enter_context(mock.patch.object(module, name, instead))
-        for seed in seeds:
-            words, before = case(seed), listing(place)
+        for seed, words in cases.items():
+            before = listing(place)
             begun = time.process_time()
             try:
-                outcome = proxfl(*words)
+                with watched():
+                    outcome = proxfl(*words)
             except BaseException as error:
                 wrong.append((seed, words, repr(error)[:300]))
                 continue
-            ends[longest] = max(ends[longest], round(time.process_time() - begun, 1))
+            taken = time.process_time() - begun
+            ends[longest] = max(ends[longest], round(taken, 1))
+            if taken > most:
+                wrong.append((seed, words, f"{taken:.1f} s of a processor"))
             after = listing(place)
             changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
             if complaint := fault(outcome, changed):
                 wrong.append((seed, [word[:60] for word in words], complaint, outcome.err[-300:]))
-            ends[f"{words[0]}: {outcome.code}"] += 1
+            ends[f"{command(words)}: {outcome.code}"] += 1
             for path in sorted(changed, reverse=True):
                 restore(place, path, path in before)
     assert not wrong, "\n".join(map(str, wrong[:25]))
     return ends
+
+
+def command(words: list[str]) -> str:
+    """What the words ask for, of those that are known."""
+    known = [name for name in SOUND if words[: len(name.split())] == name.split()]
+    return max(known, key=len, default=words[0])
 
 
 def fault(outcome, changed: set[Path]) -> str:
@@ -200,13 +272,21 @@ def copy_of(place: Path) -> Path:
 
 @pytest.mark.filterwarnings("default")
 def test_odd_arguments_are_refused_in_a_sentence(place):
-    run_cases(place, range(200))
+    run_cases(place, {seed: case(seed) for seed in range(200)})
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_is_sound_is_not_refused(place):
+    """Or what comes after the first refusal would not be tried."""
+    ends = run_cases(place, {name: commands()[name] for name in SOUND if "federate" in name})
+    assert [end for end in ends if end.endswith(": 2")] == []
 
 
 @pytest.mark.soak
 @pytest.mark.filterwarnings("default")
 def test_five_thousand_odd_arguments_are_refused_in_a_sentence(place):
-    soak("arguments", range(10_000, 15_000), 250, lambda seeds: run_cases(place, seeds))
+    run = lambda seeds: run_cases(place, {seed: case(seed) for seed in seeds}, MOST_SECONDS)
+    soak("arguments", range(10_000, 15_000), 50, run)
 
 
 FIRST_EDITION = {
@@ -259,6 +339,8 @@ def test_no_host_is_no_host(place):
 
 
 def test_every_command_is_among_the_cases():
-    known = {name.split()[0] for name in SOUND}
-    assert set(cli.COMMANDS) == known
+    known = [name.split() for name in SOUND]
+    assert set(cli.COMMANDS) == {words[0] for words in known}
+    assert set(federate.ACTIONS) == {words[1] for words in known if words[0] == "federate"}
+    assert set(keys.ACTIONS) == {words[2] for words in known if words[1:2] == ["keys"]}
     assert isinstance(cli.parser(), argparse.ArgumentParser)
