@@ -35,6 +35,7 @@ STYLES: dict[str, tuple[str, str, str]] = {
     "FedAvg": (GREEN, "s", ":"),
     "FedProx (FedExProx)": (GREEN, "P", "-."),
     "proximal Newton": (BLACK, "*", "-."),
+    "proximal Newton on sets": (BLACK, "*", ":"),
     "Scaffold": (GREY, "D", ":"),
     "MimeLite, momentum 0.9": (GREY, "*", "-."),
 }

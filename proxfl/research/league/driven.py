@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from jax.flatten_util import ravel_pytree
 
 from proxfl.drawing.plots import Frame
 from proxfl.engine.measure import Snapshot
@@ -23,18 +25,32 @@ from proxfl.research.league.entrants import Driven
 from proxfl.train.drivers.driver import Settings
 from proxfl.train.federation import Federation
 from proxfl.train.local import LocalFederation, total
-from proxfl.train.method import MOST
 from proxfl.train.tasks import SHORTER
 
 TOLERANCE = 1e-12  # of a certificate, beyond what a league calls exact
 
 
-def may_drive(draw: Draw) -> bool:
-    """Whether it is a convex problem of a few coefficients in float64, with all rows at hand."""
+def may_drive(entrant: Driven, draw: Draw) -> bool:
+    """Whether it is a convex problem of its size in float64, with all rows at hand."""
     problem = draw.problem
     convex = as_loss(problem.loss).convex and bool(np.isinf(problem.g.step_limit))
     whole = problem.batch is None and draw.cohort is None
-    return convex and whole and size(problem.x0) <= MOST and dtype(problem.x0) == np.float64
+    if not (convex and whole and dtype(problem.x0) == np.float64):
+        return False
+    return size(problem.x0) in entrant.sizes and (not entrant.alone or alone(problem))
+
+
+def alone(problem: Problem) -> bool:
+    """Whether the prox of some coefficients does not depend on others, by points of all scales.
+
+    No regulariser says so of itself.
+    """
+    with precision(np.float64):
+        flat, as_point = ravel_pytree(problem.x0)
+        drawn, half = jax.random.normal(jax.random.key(0), flat.shape), len(flat) // 2
+        near = lambda v: ravel_pytree(problem.g.prox(as_point(v), jnp.ones(())))[0][:half]
+        same = lambda scale: near(scale * drawn) == near(scale * drawn.at[half:].set(0))
+        return bool(jnp.all(jax.lax.map(same, jnp.geomspace(1e-4, 1e4, 9))))
 
 
 def driven(entrant: Driven, draws: Sequence[Draw], rounds: int) -> Frame:

@@ -9,6 +9,7 @@ is FedAvg, and noiseless DP-SPIDER is proximal gradient.
 """
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from proxfl import algorithms
 from proxfl.algorithms import AcceleratedPartial, Compressed, DecoupledPartial
 from proxfl.core import Algorithm
 from proxfl.train.drivers.newton import Newton
+from proxfl.train.drivers.working_set import NewtonOnSets
+from proxfl.train.method import MOST
 
 BUDGET = 24
 
@@ -71,6 +74,8 @@ class Driven(NamedTuple):
 
     name: str
     driver: Callable[..., Any]
+    sizes: range  # of models it is meant for
+    alone: bool = False  # whether it needs a penalty that is a sum over coefficients
 
 
 def one_step(name: str, method: Any, *options: Any) -> Entrant:
@@ -203,5 +208,8 @@ FIELD = (
         uses_g=False,
     ),
 )
-DRIVEN = (Driven("proximal Newton", Newton),)
+DRIVEN = (
+    Driven("proximal Newton", Newton, range(MOST + 1)),
+    Driven("proximal Newton on sets", NewtonOnSets, range(MOST + 1, sys.maxsize), alone=True),
+)
 ENTRANTS: dict[str, Entrant | Driven] = {entrant.name: entrant for entrant in (*FIELD, *DRIVEN)}

@@ -84,7 +84,7 @@ def played(
 def may_enter(entrant: Entrant | Driven, draw: Draw, tau: int) -> bool:
     """Whether it solves this problem, and can do without clients that sit out."""
     if isinstance(entrant, Driven):
-        return may_drive(draw)
+        return may_drive(entrant, draw)
     first = {axis.name: axis.values[0] for axis in entrant.grid}
     with precision(dtype(as_point(draw.problem.x0))):
         smooth = float(draw.problem.g.bound(draw.problem.x0)) == 0

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 from proxfl.algorithms import Decoupled, FedProx, ProximalGradient
+from proxfl.data import Design
 from proxfl.engine.simulate import simulate
 from proxfl.losses import Squared
 from proxfl.precision import precision
 from proxfl.problem import Problem
-from proxfl.prox import Zero
+from proxfl.prox import L1, Simplex, Zero
 from proxfl.research.league import standings, tuning
 from proxfl.research.league.draws import draw_of
 from proxfl.research.league.driven import driven
@@ -17,7 +18,7 @@ from proxfl.research.league.entrants import BUDGET, DRIVEN, ENTRANTS, FIELD, Axi
 from proxfl.research.league.show import printed
 from proxfl.research.league.standings import Entry, may_enter, summary
 from proxfl.research.league.work import work
-from proxfl.research.shipped import CONDITIONS, PROBLEMS
+from proxfl.research.shipped import CONDITIONS, PROBLEMS, lasso_of
 from proxfl.research.styles import STYLES
 
 TAU = 3
@@ -117,6 +118,13 @@ def test_a_full_gradient_costs_as_many_as_there_are_batches_in_the_rows(draw):
 def test_newton_stays_out_where_it_is_not_a_method(name):
     one = draw_of((PROBLEMS | CONDITIONS)[name](0))
     assert not any(may_enter(entrant, one, TAU) for entrant in DRIVEN)
+
+
+def test_newton_on_sets_enters_where_hessians_are_too_large_and_coefficients_stand_alone(draw):
+    wide = Design(clients=2, rows=5, features=2000, correlation=0.0)
+    able = lambda g: [may_enter(e, draw_of(lasso_of(wide, 0, g)), TAU) for e in DRIVEN]
+    assert able(L1(0.3)) == [False, True] and able(Simplex(1.0)) == [False, False]
+    assert [may_enter(entrant, draw, TAU) for entrant in DRIVEN] == [True, False]
 
 
 def test_newtons_exchanges_bytes_and_work_are_all_counted(draw):
