@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from proxfl.deploy.masking.digests import SIZE, digest
-from proxfl.deploy.masking.member import Call
+from proxfl.deploy.masking.member import ProvenRequest
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.reply import Reply
@@ -50,6 +50,8 @@ def charter_in(text: Value | None) -> Charter:
         raise BadMessage("The charter has not a list of columns and one of labels.")
     if not features or len(set(features)) < len(features):
         raise BadMessage("The charter has no columns, or one twice.")
+    if len(set(labels)) < len(labels):
+        raise BadMessage("The charter has a label twice.")
     return Charter(tuple(features), tuple(labels))
 
 
@@ -145,7 +147,7 @@ def replies_in(payload: Arrays) -> list[Reply]:
     return [Reply(i, *both) for i, both in enumerate(zip(masked, signatures, strict=True))]
 
 
-def call_payload(call: Call) -> dict[str, Value]:
+def call_payload(call: ProvenRequest) -> dict[str, Value]:
     """A call, but for what both sides know: the study and its members."""
     request = call.request
     about = {"session": as_bytes(request.session), "tip": as_bytes(request.tip)}
@@ -154,13 +156,13 @@ def call_payload(call: Call) -> dict[str, Value]:
     return about | question_payload(call.question) | replies_payload(call.replies)
 
 
-def call_in(payload: Arrays, study: bytes, members: bytes) -> Call:
+def call_in(payload: Arrays, study: bytes, members: bytes) -> ProvenRequest:
     question = question_in(payload)
     session, tip = (bytes_in(payload, name, SIZE) for name in ("session", "tip"))
     request = Request(study, session, number_in(payload, "step"), tip, question.content)
     rows = rows_in(payload, "hellos", HELLO)
     hellos = [hello_of(row, i, study, members) for i, row in enumerate(rows)]
-    return Call(request, question, hellos, replies_in(payload))
+    return ProvenRequest(request, question, hellos, replies_in(payload))
 
 
 def reply_payload(reply: Reply) -> dict[str, Value]:

@@ -46,7 +46,7 @@ from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.path import path_at
-from proxfl.deploy.site.policy import Proposal
+from proxfl.deploy.site.policy import Proposal, large_with
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import DamageError, DiskError, InputError
 from proxfl.storage import documents
@@ -127,10 +127,16 @@ class FollowingSite:
         raise BadMessage(f"Site {self.name} answers under masks in this study, and not otherwise.")
 
     @property
+    def tells_labels(self) -> bool:
+        """Whether the classes are those in the sites' rows, as neither study nor model has them."""
+        spec, known = self.study.spec, self.study.ask in ("evaluate", "describe")
+        return bool(loss_of(spec).target.most) and not known and not declared(spec)
+
+    @property
     def labels(self) -> list[Any]:
         """The classes in this site's rows, unless the study names them for all."""
-        spec, known = self.study.spec, self.study.ask in ("evaluate", "describe")
-        return [] if known or declared(spec) else list(loss_of(spec).target.labels(self.table.y))
+        labels = loss_of(self.study.spec).target.labels
+        return list(labels(self.table.y)) if self.tells_labels else []
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
         self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
@@ -168,6 +174,13 @@ class FollowingSite:
             raise BadMessage(f"Site {self.name} has other columns than the charter.")
         if not set(self.labels) <= set(charter.labels):
             raise BadMessage(f"Site {self.name} has labels that the charter has not.")
+        if self.tells_labels:
+            about = Proposal(self.study, self.table, site=self.name)
+            for objection in large_with(self.office.policy, about, charter.labels):
+                log.warning("Site %s met no charter: %s", self.name, objection.detail)
+                raise BadMessage(f"Site {self.name} declines: {objection.sentence}.")
+        elif charter.labels:
+            raise BadMessage("The charter has labels where the study leaves none to be told.")
 
     def begin(self, members: Members, charter: Charter, begun: CharterFile) -> Member:
         """One life of this site in the study; the charter is that of its first."""

@@ -11,7 +11,7 @@ an objection tells the server holds no number of the data; the site's own log ha
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from proxfl.deploy.protocol.study import ASKS, Study, applied
 from proxfl.deploy.site.columns import apart_from_a_number, used_columns
 from proxfl.deploy.site.guard import effective
 from proxfl.errors import InputError
+from proxfl.losses.targets import Label
 from proxfl.options import Option, Options
 from proxfl.options.kinds import (
     FLAG,
@@ -42,7 +43,7 @@ from proxfl.tables import Table
 from proxfl.train.agreement import row_counts
 from proxfl.train.folds import deal_at
 from proxfl.train.privacy import Noise
-from proxfl.train.spec import Spec, beside_of, columns_of, loss_of, schema_of
+from proxfl.train.spec import Spec, beside_of, columns_of, declared, loss_of, schema_of
 
 FILE = "policy.toml"
 MOST_CELLS = 20  # that a log names
@@ -203,9 +204,16 @@ def uneven_weights(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 
 def large_models(policy: Policy, about: Proposal) -> Iterator[Objection]:
-    labels = loss_of(about.spec).target.labels(about.table.y)
+    target = loss_of(about.spec).target
+    known = declared(about.spec) if target.most else ()
+    yield from large_with(policy, about, known or target.labels(about.table.y))
+
+
+def large_with(policy: Policy, about: Proposal, classes: Sequence[Label]) -> Iterator[Objection]:
+    """What there is against the model of a study if these are the classes of its target."""
     rows = min(part.rows for part in about.parts)
-    yield from too_large(policy, rows, len(about.table.features), len(labels) or 1)
+    outputs = max(len(classes), len(columns_of(about.spec)))
+    yield from too_large(policy, rows, len(about.table.features), outputs)
 
 
 def too_large(policy: Policy, rows: int, features: int, outputs: int) -> Iterator[Objection]:
