@@ -92,11 +92,12 @@ def advice(algorithm: Algorithm, problem: Problem, shards: Shard, block: int | N
     """What to try after a divergence: a step that is proven to converge, or else 1/L."""
     if not isinstance(algorithm, Stepped):
         return "Lower its step and try again."
-    mean, largest = curvatures(problem, shards, block)
+    mean = float(mean_curvature_bound(problem, shards, problem.x0, jax.random.key(0), block))
     if not 0 < mean < math.inf:
         return "Lower its step and try again."
     noisy, limit, words = problem.batch is not None, 1 / mean, "1/L is about"
     if isinstance(algorithm, Proven) and math.isinf(float(problem.g.step_limit)):
+        largest = max(mean, largest_of_clients(problem, shards))
         proven = algorithm.longest_proven(largest, mean, noisy)
         if proven is not None:
             within = ", to within the noise of batches," if noisy else ""
@@ -109,9 +110,7 @@ def advice(algorithm: Algorithm, problem: Problem, shards: Shard, block: int | N
     )
 
 
-def curvatures(problem: Problem, shards: Shard, block: int | None) -> tuple[float, float]:
-    """The smoothness of the mean loss, and the largest of any client, as seen from the start."""
-    key = jax.random.key(0)
-    mean = float(mean_curvature_bound(problem, shards, problem.x0, key, block))
-    each = jax.lax.map(lambda shard: curvature_bound(problem, shard, problem.x0, key), shards)
-    return mean, max(mean, float(jnp.max(each)))
+def largest_of_clients(problem: Problem, shards: Shard) -> float:
+    """The smoothness of the most curved client, as seen from the start."""
+    of_one = lambda shard: curvature_bound(problem, shard, problem.x0, jax.random.key(0))
+    return float(jnp.max(jax.lax.map(of_one, shards)))

@@ -6,7 +6,7 @@ import pytest
 
 import proxfl as px
 from proxfl.algorithms.exactness import longest_step
-from proxfl.engine.smoothness import advice, curvatures
+from proxfl.engine.smoothness import advice, largest_of_clients, mean_curvature_bound
 from proxfl.losses import Coefficients, Huber, Logistic, Softmax, Squared
 from proxfl.points import Tree
 from proxfl.prox import L1, MCP
@@ -189,7 +189,8 @@ def test_a_step_is_called_proven_where_it_is(g, batch, words):
     shards = px.shards_of(cases.sites())
     told = advice(px.Decoupled(1.0, 1.0, 3), problem, shards, None)
     assert f"while {words} " in told
-    mean, largest = curvatures(problem, shards, None)
+    mean = float(mean_curvature_bound(problem, shards, problem.x0, jax.random.key(0)))
+    largest = max(mean, largest_of_clients(problem, shards))
     proven = longest_step(largest, mean, 1.0, 3)
     limit = float(told.split("about ")[1].split(",")[0])
     if batch:
