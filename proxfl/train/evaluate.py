@@ -8,7 +8,7 @@ keeps its draws to itself (`proxfl/deploy/site/draws.py`).
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +19,12 @@ import numpy as np
 from proxfl import losses
 from proxfl.errors import InputError
 from proxfl.losses.base import padded
-from proxfl.losses.scorecards import Curve, Rows, Scorecard, Sums
+from proxfl.losses.scorecards import Curve, Rows, Scorecard, Sums, ratio
 from proxfl.precision import precision
 from proxfl.tables import Schema, Table, read_beside, read_features, read_site
 from proxfl.tables.formats import Source, filled
 from proxfl.tables.sites import arranged, wanted_for
-from proxfl.train.agreement import offsets, row_counts
+from proxfl.train.agreement import has_level, offsets, row_counts
 from proxfl.train.model import Model
 from proxfl.train.spec import Spec, beside_of, columns_of, loss_of
 from proxfl.train.terms import schema_of
@@ -37,13 +37,15 @@ LEVEL = 0.95  # of the intervals
 class Applied:
     """A model and how it reads files: all that model.json holds.
 
-    A model with an intercept for each site needs that of the site it is applied at.
+    A model with an intercept for each site needs that of the site it is applied at: of sites whose
+    rows are known, and one for all others, if there are others.
     """
 
     model: Model
     held: Mapping[str, Any]
     schema: Schema | None
-    intercept: float = 0.0
+    intercept: float | None = 0.0
+    intercepts: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Model, held: Mapping[str, Any], schema: Schema | None = None) -> "Applied":
@@ -52,20 +54,39 @@ class Applied:
 
     def at_site(self, intercept: float | Path | None) -> "Applied":
         """With the intercept of a site, or the best one for the rows in a file of its own."""
+        found = self.at_sites(() if intercept is None else (intercept,))
+        own = next(iter(found.intercepts.values()), found.intercept)
+        return replace(self, intercept=own)
+
+    def at_sites(self, given: Sequence[float | Path]) -> "Applied":
+        """With the best intercept for each site of whose own rows there is a file, by its name, and
+        a number for all others."""
         if not self.spec.site_intercepts:
-            if intercept is not None:
+            if given:
                 raise InputError("the model has no intercepts of sites; leave --intercept out.")
             return self
-        if intercept is None:
+        if not given:
             raise InputError(
                 "the model has an intercept for each site, which stayed there; give --intercept, a "
                 "number or a file of the site's own rows with their target."
             )
-        if isinstance(intercept, Path):
-            rows = self.rows(self.table(intercept))
-            weights = rows.counts / rows.counts.sum()
-            intercept = float(level(loss_of(self.spec), *map(as_arrays, (rows.z, rows.y, weights))))
-        return replace(self, intercept=float(intercept))
+        files = [one for one in given if isinstance(one, Path)]
+        if len(numbers := [one for one in given if not isinstance(one, Path)]) > 1:
+            raise InputError("--intercept takes one number, for sites without a file; drop others.")
+        own = {file.stem: self.best_intercept(file) for file in files}
+        return replace(self, intercept=numbers[0] if numbers else None, intercepts=own)
+
+    def best_intercept(self, file: Path) -> float:
+        """What a site finds for itself, from its own rows."""
+        rows, loss = self.rows(self.table(file)), loss_of(self.spec)
+        about = tuple(map(as_arrays, (rows.z, rows.y, rows.counts / rows.counts.sum())))
+        with precision(np.float64):
+            if has_level(loss, *about):
+                return float(loss.level(*about))
+        raise InputError(
+            f"{file}: the best intercept for these rows is infinite; give others of the site, or "
+            "a number."
+        )
 
     @property
     def spec(self) -> Spec:
@@ -90,7 +111,17 @@ class Applied:
         found = read_beside(file, names, self.schema) if names else {}
         rows = Table("", str(file), "", (), np.zeros((0, 0)), np.zeros(0), "", beside=found)
         added = offsets(rows, self.spec)
-        return np.asarray(self.intercept if added is None else added + self.intercept)
+        return np.asarray(self.of_site("", added))
+
+    def of_site(self, name: str, added: np.ndarray | None) -> Any:
+        """The intercept at a site, and what is added to the scores of its rows besides."""
+        own = self.intercepts.get(name, self.intercept)
+        if own is None:
+            raise InputError(
+                f"the model has an intercept for each site, and none is given for {name!r}; give "
+                "--intercept a file of that name of its own rows, or a number for such sites."
+            )
+        return own if added is None else added + own
 
     def table(self, file: Path) -> Table:
         """A file with its target, without the rows that training would have dropped."""
@@ -100,7 +131,7 @@ class Applied:
 
     def rows(self, table: Table) -> "SiteRows":
         A, added = self.filled(arranged(table, self.model.features).A), offsets(table, self.spec)
-        z = self.model.scores(A, self.intercept if added is None else added + self.intercept)
+        z = self.model.scores(A, self.of_site(table.name, added))
         y = self.loss.target.encode(table, self.model.classes, self.model.loss)
         return SiteRows(z, y, self.loss.mean(z), row_counts(table, self.spec))
 
@@ -121,11 +152,6 @@ class SiteRows(NamedTuple):
 def as_arrays(held: Any) -> Any:
     with precision(np.float64):
         return jax.tree.map(jnp.asarray, held)
-
-
-def level(loss: Any, z: Any, y: Any, weights: Any) -> Any:
-    with precision(np.float64):
-        return loss.level(z, y, weights)
 
 
 total_loss = jax.jit(lambda loss, z, y, counts: loss.of_rows(z, y, counts), static_argnums=0)
@@ -178,8 +204,9 @@ def added(sites: Iterable[Sums]) -> dict[str, Any]:
 
 def scored(card: Scorecard, sums: Sums) -> Scores:
     """The scores of rows, from their sums alone; loss and deviance are means over rows."""
-    means = {name: float(sums[name] / sums["weight"]) for name in ("loss", "deviance")}
-    return {"rows": int(sums["rows"]), **means, **card.scores(sums)}
+    means = {name: ratio(sums[name], sums["weight"]) for name in ("loss", "deviance")}
+    with np.errstate(divide="ignore", invalid="ignore"):  # rows that weigh nothing
+        return {"rows": int(sums["rows"]), **means, **card.scores(sums)}
 
 
 class Judged(NamedTuple):

@@ -152,6 +152,15 @@ def test_so_are_rows_that_a_model_is_applied_to(tmp_path, monkeypatch, models, n
     refused(tmp_path, words, command, model, "b.csv", "--out", tmp_path / "made")
 
 
+@pytest.mark.parametrize("name", ["no events", "no weight"])
+def test_rows_that_tell_nothing_are_judged_as_not_known(tmp_path, models, name):
+    table, told, _ = CASES[name]
+    tables(tmp_path, table)
+    model = models[COX if told.startswith(COX) else COUNTS]
+    outcome = proxfl("evaluate", model, tmp_path / "b.csv", "--draws", 2)
+    assert outcome.code == 0 and outcome.err == "" and "not known" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     {

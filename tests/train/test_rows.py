@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
+from proxfl.deploy.protocol.study import make_evaluation
 from proxfl.deploy.site.policy import Policy
 from proxfl.train import folder as results
-from proxfl.train.evaluate import Applied
+from proxfl.train.evaluate import Applied, How
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
 from tests.cli.world import proxfl
@@ -261,6 +262,33 @@ def test_predictions_need_the_intercept_of_the_site(files, tmp_path):
     table = frames()["north"]
     rates = np.array(by_file.splitlines()[1:], float)
     assert rates.sum() == pytest.approx(table["count"].sum(), rel=1e-9)  # what its intercept does
+    each_site_is_judged_with_its_own(files, tmp_path / "model")
+    text = (tmp_path / "model" / "model.json").read_text()
+    about = ("how-good", "clinic", ("north", "south"), text, How())
+    assert "which stayed there and no study asks for" in said(make_evaluation, *about)
+
+
+def each_site_is_judged_with_its_own(files, model):
+    judged = lambda *told: proxfl("evaluate", model, *files, "--json", "--draws", 0, *told)
+    files = [Path(file) for file in files]
+    own = {file.stem: intercept_of(model, file) for file in files}
+    one = {
+        name: json.loads(judged("--intercept", repr(b)).out)["sites"][name]
+        for name, b in own.items()
+    }
+    found = json.loads(judged("--intercept", *files).out)["sites"]
+    for name, scores in one.items():
+        assert found[name]["loss"] == pytest.approx(scores["loss"], rel=1e-12)
+    assert len({scores["calibration_intercept"] for scores in one.values()}) == len(files)
+    few = judged("--intercept", files[0])
+    assert few.code == 2 and f"none is given for {files[1].stem!r}" in few.err
+    rest = judged("--intercept", files[0], repr(own[files[1].stem]))
+    sites = json.loads(rest.out)["sites"]
+    for file in files[:2]:
+        assert sites[file.stem]["loss"] == pytest.approx(found[file.stem]["loss"], rel=1e-12)
+    for told, words in ((["1", "2"], "takes one number"), ([], "which stayed there; give")):
+        refused = judged(*(["--intercept", *told] if told else []))
+        assert refused.code == 2 and words in refused.err
 
 
 def test_a_path_takes_the_intercepts_of_the_rows_trained_on(files, tmp_path):

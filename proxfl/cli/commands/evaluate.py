@@ -3,12 +3,13 @@
 import argparse
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from proxfl.console.words import lines, printable
 from proxfl.errors import DONE, InputError
-from proxfl.options.kinds import BILLION
+from proxfl.options.kinds import BILLION, as_number
 from proxfl.storage.documents import read_json
 from proxfl.storage.files import refuse_full
 
@@ -24,7 +25,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_how(parser)
     add("--out", type=Path, metavar="DIR", help="a folder for tables, pictures and a report")
     add("--json", action="store_true", help="print the scores as one JSON object")
-    add_intercept(parser)
+    own = (
+        "of a model with site intercepts: files of sites' own rows, of the names of the FILEs, to "
+    )
+    own += "find their intercepts from, and a number for sites without"
+    add("--intercept", nargs="+", default=[], metavar="X|FILE", help=own)
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
@@ -47,11 +52,6 @@ def how_of(args: argparse.Namespace) -> Any:
     return How(args.threshold, args.draws, args.seed)
 
 
-def add_intercept(parser: argparse.ArgumentParser) -> None:
-    own = "of a model with site intercepts: the one to take, or a file of the rows it is best for"
-    parser.add_argument("--intercept", metavar="X|FILE", help=own)
-
-
 def main(args: argparse.Namespace) -> int:
     from proxfl.tables.files import files_in
     from proxfl.train.evaluate import evaluate
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
     how = how_of(args)
     if args.out is not None:
         refuse_full(args.out)
-    applied = loaded(args.model, args.schema, args.intercept)
+    applied = loaded(args.model, args.schema).at_sites(intercepts(args.intercept))
     found = evaluate(applied, files_in(args.sites), *how)
     about = {"target": applied.held["target"], "loss": applied.model.loss}
     about |= {"classes": list(applied.model.classes), "threshold": args.threshold}
@@ -68,17 +68,23 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def loaded(model: Path, schema: Path | None, intercept: str | None = None) -> Any:
-    """A model, ready to be applied to files."""
-    from proxfl.options.kinds import as_number
+def loaded(model: Path, schema: Path | None) -> Any:
+    """A model and how it reads files."""
     from proxfl.tables import Schema
     from proxfl.train.evaluate import Applied
     from proxfl.train.folder import read_model
 
-    other = None if schema is None else Schema.read(schema)
-    applied = Applied.of(*read_model(model), other)
-    given = None if intercept is None else as_number(intercept)
-    return applied.at_site(Path(given) if isinstance(given, str) else given)
+    return Applied.of(*read_model(model), None if schema is None else Schema.read(schema))
+
+
+def intercepts(given: Sequence[str]) -> list[float | Path]:
+    """Numbers, and files, also those of folders."""
+    from proxfl.tables.files import files_in
+
+    read = [as_number(text) for text in given]
+    numbers = [float(number) for number in read if not isinstance(number, str)]
+    files = [Path(text) for text in read if isinstance(text, str)]
+    return [*numbers, *(files_in(files) if files else [])]
 
 
 def tell(found: Any, about: dict[str, Any], args: argparse.Namespace) -> None:
@@ -122,5 +128,6 @@ def spelt(args: argparse.Namespace) -> str:
     """The command as one would type it."""
     words = ["proxfl", "evaluate", args.model, *args.sites]
     words += ["--schema", args.schema] if args.schema else []
+    words += ["--intercept", *args.intercept] if args.intercept else []
     words += ["--threshold", args.threshold, "--draws", args.draws, "--seed", args.seed]
     return shlex.join(map(str, words))

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli.commands.evaluate import add_intercept, loaded
+from proxfl.cli.commands.evaluate import loaded
 from proxfl.console.words import csv_cell, printable
 from proxfl.errors import InputError
+from proxfl.options.kinds import as_number
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,13 +24,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     chance = "of a survival model: add the chance to be without an event at these times"
     add("--times", type=float, nargs="+", metavar="T", help=f"{chance}, by the hazard of --site")
     add("--site", metavar="NAME", help="the site whose hazard to take")
-    add_intercept(parser)
+    own = "of a model with site intercepts: the one to take, or a file of the rows it is best for"
+    add("--intercept", metavar="X|FILE", help=own)
 
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.storage.files import write_text
 
-    applied = loaded(args.model, args.schema, args.intercept)
+    given = None if args.intercept is None else as_number(args.intercept)
+    own = float(given) if isinstance(given, int) else given
+    own = Path(own) if isinstance(own, str) else own
+    applied = loaded(args.model, args.schema).at_site(own)
     text = predictions(applied, args)
     told = how_good(applied, args.file)
     if args.out is None:

@@ -220,8 +220,13 @@ def read_study(text: str) -> Study:
     how = How(**held["how"])
     if not (0 < how.threshold < 1 and 0 <= how.draws <= MOST_DRAWS and 0 <= how.seed < 2**63):
         raise InputError(f"The study has a threshold, draws or a seed that cannot be: {how}.")
-    problem = parsed_model(held["model"], "The model of the study")[1]["problem"]
-    return Study(*about, problem_in(problem), held["model"], how, unmasked)
+    spec = problem_in(parsed_model(held["model"], "The model of the study")[1]["problem"])
+    if spec.site_intercepts:
+        raise InputError(
+            "the model has an intercept for each site, which stayed there and no study asks for; "
+            "use 'proxfl evaluate' at each site."
+        )
+    return Study(*about, spec, held["model"], how, unmasked)
 
 
 def check_noise(study: Study) -> None:
@@ -264,7 +269,7 @@ def in_the_clear(unmasked: bool) -> dict[str, Any]:
 
 def applied(study: Study) -> Applied:
     """The model of a study that evaluates, which reads files as it was trained on them."""
-    return Applied.of(*parsed_model(study.model, "The model of the study")).at_site(None)
+    return Applied.of(*parsed_model(study.model, "The model of the study"))
 
 
 def choice_in(held: Mapping[str, Any]) -> Choice:
