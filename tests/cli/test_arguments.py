@@ -325,6 +325,14 @@ def test_what_the_first_edition_took_or_fell_over_is_refused(place, name):
     assert listing(place) == before
 
 
+@pytest.mark.parametrize("odd", [("--rounds", "x"), ("--quorum", "3")])
+def test_a_run_that_is_refused_says_that_alone(place, monkeypatch, odd):
+    """Also where one before it was not finished."""
+    monkeypatch.setattr(launch, "healthy", lambda *args: True)
+    outcome = proxfl("federate", "run", "home", *odd)
+    assert outcome.code == 2 and outcome.err.count("\n") == 1, outcome
+
+
 @pytest.mark.parametrize("out", [".", "a" * 300, "data/north.csv"])
 def test_where_nothing_can_be_written_nothing_is_said_but_that(place, out):
     before = listing(place)

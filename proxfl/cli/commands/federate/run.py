@@ -72,13 +72,13 @@ def main(args: argparse.Namespace) -> int:
     if begun is None:
         refuse_full(out)
     before = last_run(home)
-    running(home)  # or there is one thing to say
+    note = ""
     if begun is not None:
-        print(printable(f"Study {asked.name} was begun; it goes on in {begun}."), file=sys.stderr)
+        note = f"Study {asked.name} was begun; it goes on in {begun}."
     elif before and before["state"] != "finished":
         unfinished = f"The run in {before['out']} was not finished; this is a new one."
-        print(printable(f"{unfinished} To go on with that: {resumption(home)}"), file=sys.stderr)
-    return carry_out(home, out.resolve(), args, before={"study": asked.name})
+        note = f"{unfinished} To go on with that: {resumption(home)}"
+    return carry_out(home, out.resolve(), args, before={"study": asked.name}, note=note)
 
 
 def begun_at(home: Home, asked: Any) -> Path | None:
@@ -113,16 +113,20 @@ def carry_out(
     meanwhile: Callable[[], None] = lambda: None,
     *,
     before: Mapping[str, Any],
+    note: str = "",
 ) -> int:
-    """Submit a run, follow it, and show what it came to; `before` is what it was given earlier."""
+    """Submit a run, follow it, and show what it came to; `before` is what it was given earlier.
+
+    The note is for who has begun a run; a run that is refused says that alone.
+    """
     from proxfl.deploy.ops import stopping
     from proxfl.deploy.transport.flower import launch
 
-    if said := certificate_warning(home):
-        print(said, file=sys.stderr)
     with stopping.stoppable():
         given = options_of(home, out, args, before)
         number = submit(home, given)
+        for said in filter(None, (note, certificate_warning(home))):
+            print(printable(said), file=sys.stderr)
         print(f"Run {number} is started. Ctrl-C stops it; nothing is lost.", file=sys.stderr)
         try:
             ended = follow(home, number, meanwhile)
