@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from proxfl.train import train as fitting
 from proxfl.train.local import LocalFederation
 from tests.cli.test_damage import write_sites
 from tests.cli.world import proxfl
+from tests.outcomes import soak
 from tests.storage.faulty import BROKEN, FULL, READ_ONLY, PowerLoss, disk
 
 RUN = "--target=y --loss=logistic --l1=0.02 --tol=1e-15 --rounds=2".split()
@@ -63,7 +65,8 @@ def contents(out: Path) -> dict[str, bytes]:
     }
 
 
-def refuse_disk(sites, folder: Path, wanted, at: int, error: int, visits: list[int]) -> None:
+def refuse_disk(sites, folder: Path, wanted, at: int, error: int, visits: list[int]) -> str:
+    """How a run ended whose disk failed at an operation, and went on to the same model."""
     folder.mkdir()
     out, before = folder / "new" / "out", len(visits)
     with disk(folder, at, error) as faulty:
@@ -71,26 +74,30 @@ def refuse_disk(sites, folder: Path, wanted, at: int, error: int, visits: list[i
     assert faulty.done >= at
     if outcome.code == 3:  # it was the report, which is allowed to fail
         assert contents(out) == wanted
-        return
+        return "the model is there, its report is not"
     first, *notes = outcome.err.splitlines()
     assert outcome.code == 4 and outcome.out == "" and len(notes) <= 1, (at, outcome)
     assert first.startswith(f"proxfl train: {out}") and "the disk" in first
-    assert ("--resume" in outcome.err) == (out / "manifest.json").exists()
+    begun = (out / "manifest.json").exists()
+    assert ("--resume" in outcome.err) == begun
     assert go_on(sites, out).code == 3
     assert contents(out) == wanted
     assert len(visits) - before <= ROUNDS + 1  # at most one round was computed twice
     assert json.loads((out / "manifest.json").read_text())["finished"]
+    return "said, and resumed to the same model" if begun else "said, and begun again"
 
 
-def lose_power(sites, folder: Path, wanted, at: int, entries_survive: bool) -> None:
+def lose_power(sites, folder: Path, wanted, at: int, entries_survive: bool) -> str:
     folder.mkdir()
     out = folder / "new" / "out"
     with disk(folder, at) as faulty, contextlib.suppress(PowerLoss):
         train(sites, out)
     faulty.after_power_loss(entries_survive)
+    begun = (out / "manifest.json").exists()
     outcome = go_on(sites, out)
     assert outcome.code == 3, (at, outcome)
     assert contents(out) == wanted
+    return "resumed to the same model" if begun else "begun again"
 
 
 def test_a_disk_that_fails_costs_a_round_at_most(sites, tmp_path, visits):
@@ -106,21 +113,28 @@ def test_a_run_recovers_from_a_loss_of_power(sites, tmp_path, visits):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("error", [FULL, READ_ONLY, BROKEN])
-def test_a_disk_that_fails_at_any_operation_costs_a_round_at_most(sites, tmp_path, visits, error):
+def test_a_disk_that_fails_at_any_operation_costs_a_round_at_most(sites, tmp_path, visits):
+    """A seed is an operation, and how the disk fails there."""
     wanted, operations = straight(sites, tmp_path)
-    for k in range(1, operations):
-        refuse_disk(sites, tmp_path / str(k), wanted, k, error, visits)
+    kinds = (FULL, READ_ONLY, BROKEN)
+
+    def end(seed):
+        at, kind = divmod(seed, len(kinds))
+        return refuse_disk(sites, tmp_path / str(seed), wanted, 1 + at, kinds[kind], visits)
+
+    seeds = range((operations - 1) * len(kinds))
+    soak("disk_train", seeds, 10, lambda some: Counter(map(end, some)))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("entries_survive", [False, True])
-def test_a_run_recovers_from_a_loss_of_power_at_any_operation(
-    sites, tmp_path, visits, entries_survive
-):
+def test_a_run_recovers_from_a_loss_of_power_at_any_operation(sites, tmp_path, visits):
+    """A seed is an operation, and whether entries of folders survive."""
     wanted, operations = straight(sites, tmp_path)
-    for k in range(1, operations + 1):
-        lose_power(sites, tmp_path / str(k), wanted, k, entries_survive)
+
+    def end(seed):
+        return lose_power(sites, tmp_path / str(seed), wanted, 1 + seed // 2, bool(seed % 2))
+
+    soak("power_train", range(operations * 2), 10, lambda some: Counter(map(end, some)))
 
 
 def test_the_folder_of_a_path_appears_whole_or_not_at_all(sites, tmp_path, monkeypatch):

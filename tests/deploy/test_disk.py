@@ -1,6 +1,7 @@
 """Server and sites whose disks fail, or whose power does, end with the model of sound ones."""
 
 import contextlib
+from collections import Counter
 
 import pytest
 
@@ -12,6 +13,7 @@ from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
 from proxfl.errors import DISK, DiskError
 from proxfl.report import page
 from tests.deploy.field import NAMES, Field
+from tests.outcomes import soak
 from tests.storage.faulty import FULL, PowerLoss, disk
 
 PROBLEM = {"algorithm": "decoupled", "l1": 0.02, "rounds": 2, "tol": 1e-15}
@@ -42,12 +44,17 @@ def straight(folder):
 
 
 def break_disk(folder, at, wanted):
-    field = Field(folder, **PROBLEM)
-    with disk(folder, at, FULL), contextlib.suppress(DiskError, TooFewSites, BadMessage):
-        field.run()
+    """How a run ended whose disks failed at an operation, and whose processes began anew."""
+    field, end = Field(folder, **PROBLEM), "the same model after all"
+    with disk(folder, at, FULL):
+        try:
+            field.run()
+        except (DiskError, TooFewSites, BadMessage):
+            end = "stopped, and resumed to the same model"
     restart(field)
     field.run()
     assert model(field) == wanted
+    return end
 
 
 def lose_power(folder, at, wanted, entries_survive):
@@ -58,6 +65,7 @@ def lose_power(folder, at, wanted, entries_survive):
     restart(field)
     field.run()
     assert model(field) == wanted
+    return "resumed to the same model"
 
 
 def test_a_deployed_run_outlives_full_disks_and_losses_of_power(tmp_path):
@@ -69,17 +77,18 @@ def test_a_deployed_run_outlives_full_disks_and_losses_of_power(tmp_path):
 
 @pytest.mark.soak
 def test_a_deployed_run_outlives_a_full_disk_at_any_operation(tmp_path):
+    """A seed is an operation."""
     wanted, operations = straight(tmp_path / "sound")
-    for k in range(1, operations):
-        break_disk(tmp_path / f"full {k}", k, wanted)
+    end = lambda seed: break_disk(tmp_path / str(seed), seed, wanted)
+    soak("disk_deployed", range(1, operations), 10, lambda some: Counter(map(end, some)))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("entries_survive", [False, True])
-def test_a_deployed_run_outlives_a_loss_of_power_at_any_operation(tmp_path, entries_survive):
+def test_a_deployed_run_outlives_a_loss_of_power_at_any_operation(tmp_path):
+    """A seed is an operation, and whether entries of folders survive."""
     wanted, operations = straight(tmp_path / "sound")
-    for k in range(1, operations + 1):
-        lose_power(tmp_path / str(k), k, wanted, entries_survive)
+    end = lambda seed: lose_power(tmp_path / str(seed), 1 + seed // 2, wanted, bool(seed % 2))
+    soak("power_deployed", range(operations * 2), 10, lambda some: Counter(map(end, some)))
 
 
 def test_a_run_that_a_disk_ends_has_an_exit_code_of_its_own():
