@@ -1,9 +1,10 @@
 """`python -m benchmarks.gate`: the gate with many sites, and with many who are none.
 
-`many`: sites that only ask for messages, before a real SuperLink; then each gets one. How long the
-longest question took, and the longest way of a message. `hostile`: real rounds over three sites,
-alone and beside `benchmarks.hostile`, in turn; a round's seconds and the gate's largest memory.
-With `--edition COMMIT` the gate of that commit is measured beside this one. Writes
+`many`: sites that only ask for messages, before a real SuperLink; then each gets one. The longest
+way of a message; and of questions without one, which the gate holds, how long they took, and how
+long beyond the end of the hold. `hostile`: real rounds over three sites, alone and beside
+`benchmarks.hostile`, in turn; a round's seconds and the gate's largest memory. With `--edition
+COMMIT` the gate of that commit is measured beside this one. Writes
 results/bench/gate-many.json and gate-hostile.json.
 """
 
@@ -33,6 +34,7 @@ from proxfl.deploy.ops.keys import make_inner_keys, make_server_keys, make_site_
 from proxfl.deploy.ops.services import Service, Supervisor
 from proxfl.deploy.ops.stopping import stoppable
 from proxfl.deploy.transport.flower import launch
+from proxfl.deploy.transport.flower.gate import HOLD
 from proxfl.deploy.transport.flower.private_names import (
     NodeAuthHttpInterceptor,
     PullMessagesRequest,
@@ -61,7 +63,8 @@ class Asker:
     def __init__(self, number: int, node: int, keys: Any):
         self.address = f"127.0.{2 + number // 250}.{1 + number % 250}"
         self.body = PullMessagesRequest(node={"node_id": node}).SerializeToString()
-        self.keys, self.waits, self.came = keys, [], 0.0
+        self.keys, self.came = keys, 0.0
+        self.idle: list[float] = []  # seconds until questions were answered without a message
 
     def request(self) -> bytes:
         import httpx
@@ -93,9 +96,10 @@ class Asker:
             length = int(lengths[0].split(b":")[1])
             await reader.readexactly(length)
             assert head.split()[1] == b"200", head
-            self.waits.append(time.monotonic() - asked)
             if length:
                 self.came = time.monotonic()
+            else:
+                self.idle.append(time.monotonic() - asked)
             await asyncio.sleep(0.1)
 
 
@@ -118,12 +122,13 @@ async def many_ask(askers: list[Asker], port: int, authority: Path, link: LinkSt
         task.cancel()
     unfinished = [time.monotonic() if not asker.came else asker.came for asker in askers]
     ways = [came - sent for came, sent in zip(unfinished, posted, strict=True)]
-    waits = [wait for asker in askers for wait in asker.waits] or [QUIET + BUSY]
+    idle = [wait for asker in askers for wait in asker.idle]
     return {
         "sites": len(askers),
-        "answered at all": sum(bool(asker.waits) for asker in askers),
         "got the message": sum(bool(asker.came) for asker in askers),
-        "longest wait for an answer s": max(waits),
+        "questions without a message": len(idle),
+        "longest question without a message s": max(idle, default=None),
+        "longest beyond the end of the hold s": max((wait - HOLD for wait in idle), default=None),
         "longest way of a message s": max(ways),
         "median way of a message s": float(np.median(ways)),
     }
