@@ -1,5 +1,6 @@
 """Bad input gets one clear sentence, before anything compiles or is written."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
