@@ -84,11 +84,12 @@ class Field:
 
     def confirm(self):
         """A person at each site has compared the members' words with all others'."""
-        offices = [self.office(i) for i in range(len(NAMES))]
-        keys = [office.signer.public_key().public_bytes_raw() for office in offices]
-        members = Members.of(dict(zip(NAMES, keys, strict=True)))
-        for name, office in zip(NAMES, offices, strict=True):
-            office.confirmed.confirm(members, name, [n for n in NAMES if n != name])
+        names = self.study.sites
+        offices = {name: self.office(NAMES.index(name)) for name in names}
+        key = lambda office: office.signer.public_key().public_bytes_raw()
+        members = Members.of({name: key(office) for name, office in offices.items()})
+        for name, office in offices.items():
+            office.confirmed.confirm(members, name, [n for n in names if n != name])
 
     def reception(self, i):
         return Reception(self.membership, NAMES[i], self.files[i], self.office(i))
@@ -99,7 +100,7 @@ class Field:
 
     def reach(self, name, patience=PATIENCE, **more):
         return RemoteFederation(
-            self.transport, name, NAMES, patience=patience, epoch=self.lives, **more
+            self.transport, name, self.study.sites, patience=patience, epoch=self.lives, **more
         )
 
     def propose(self, ledger=None):
@@ -109,7 +110,7 @@ class Field:
         """One life of the server, with all of its parts."""
         self.lives += 1
         out = self.folder / out
-        books = books_at(out / "checkpoint.npz", NAMES)
+        books = books_at(out / "checkpoint.npz", self.study.sites)
         kept = {"ledger": books.ledger, "standing": books.standing, "cohort": self.spec.cohort}
         federation = self.reach(self.study.id, patience, **kept)
         status = Status(self.folder / "status.json", lambda: NAMES, run="1", sites=NAMES)

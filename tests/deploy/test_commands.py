@@ -159,6 +159,9 @@ def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, 
         second = start("run", home.folder, "second")
         steps = home.folder / "results-second" / "exchanges"
         until(lambda: len(list(steps.glob("[!.]*"))) > 2)
+        assert second.stop() == 130 and "Interrupted; go on with: proxfl" in second.said
+        second = start("run", home.folder, "second")  # right after
+        until(lambda: "it goes on in" in second.said)
         kill(there.folder / "at-north", "site")
         assert second.ended() == 0, second.said
         write_text(policy, loose)

@@ -16,7 +16,7 @@ ACTIONS = {
     "study": "server: write a study, which is something to ask the sites",
     "studies": "list the studies: those of the server, or those that a site was asked for",
     "approve": "site: approve a study that waits for a person",
-    "members": "site: whose answers are summed with this site's, and by which keys it knows them",
+    "members": "add or remove a member; site: whose answers are summed with its own, by which keys",
     "audit": "site: check the log of what was asked and what left, and write a page of it",
     "run": "server: ask a study of the sites, show the progress, write the results",
     "path": "server: choose the weight of a penalty by cross-validation, folds dealt at the sites",

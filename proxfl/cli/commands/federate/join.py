@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from proxfl.cli.commands.federate.keys import known
 from proxfl.cli.commands.federate.watching import until_stopped
 from proxfl.cli.shared.arguments import address
 from proxfl.console.words import printable
@@ -27,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from proxfl.cli.commands.federate import views
     from proxfl.deploy.ops.page import Page
-    from proxfl.deploy.protocol.membership import read_membership
+    from proxfl.deploy.protocol.membership import known, read_membership
     from proxfl.deploy.site.office import Office
     from proxfl.deploy.site.policy import FILE as POLICY
     from proxfl.tables.files import refuse_unreadable

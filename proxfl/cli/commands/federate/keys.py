@@ -49,16 +49,8 @@ def renewal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--authority-key", type=Path, metavar="FILE", help=where)
 
 
-def known(membership, site: str) -> str:
-    """The site's name, if the federation has it."""
-    if site not in membership.sites:
-        names = ", ".join(membership.sites)
-        raise InputError(f"{site!r} is no site of {membership.name}; it is one of {names}.")
-    return site
-
-
 def site_in(home: Home, args: argparse.Namespace) -> str:
-    from proxfl.deploy.protocol.membership import read_membership
+    from proxfl.deploy.protocol.membership import known, read_membership
 
     return known(read_membership(home.folder), args.site)
 
@@ -96,11 +88,17 @@ def add(home: Home, args: argparse.Namespace) -> None:
 
 
 def remove(home: Home, args: argparse.Namespace) -> None:
+    path = home.public_keys / f"{args.site}.pub"
+    if path.parent != home.public_keys or not path.exists():
+        raise InputError(f"{home.public_keys} has no key of a site {args.site!r}.")
+    shut_out(home, args.site)
+
+
+def shut_out(home: Home, site: str) -> None:
+    """Take away the key of a site, which is there."""
     from proxfl.storage import files
 
-    site, path = args.site, home.public_keys / f"{args.site}.pub"
-    if path.parent != home.public_keys or not path.exists():
-        raise InputError(f"{home.public_keys} has no key of a site {site!r}.")
+    path = home.public_keys / f"{site}.pub"
     files.remove(path)
     files.sync_folder(path.parent)
     print(f"Site {site} is not let in any more; a server that runs ends its connections.")

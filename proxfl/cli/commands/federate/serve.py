@@ -32,10 +32,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from proxfl.cli.commands.federate import views
     from proxfl.deploy.ops.page import Page
-    from proxfl.deploy.protocol.membership import read_membership
+    from proxfl.deploy.protocol.membership import LiveMembership
 
     home = Home(args.folder.resolve())
-    membership = read_membership(home.folder)
+    membership = LiveMembership(home.folder)
     host = args.host or ("127.0.0.1" if args.insecure else "0.0.0.0")
     secure = not args.insecure
     begun = f"The server of {membership.name} is up; sites come in at {host}:{args.port}.\n"
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         begun += "Without TLS and keys: use this on a network where you trust everyone.\n"
     begun += f"Logs: {home.server}."
-    look = watcher(home, membership.sites) if secure else lambda: None
+    look = watcher(home, membership) if secure else lambda: None
     view = views.of_server(home, membership, secure, lambda: certificate_warning(home))
     page = (lambda: Page(home.server, view)) if args.page else None
     code = until_stopped(lambda: start(home, host, args.port, secure), begun, look, page)
@@ -94,9 +94,9 @@ def certificate_warning(home: Home) -> str:
         return str(error)
 
 
-def watcher(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
+def watcher(home: Home, membership: Any) -> Callable[[], None]:
     """What lets in sites whose keys have come, and warns of certificates, when it is called."""
-    register, last = registrar(home, sites), ""
+    register, last = registrar(home, membership), ""
 
     def look() -> None:
         nonlocal last
@@ -109,8 +109,8 @@ def watcher(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
     return look
 
 
-def registrar(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
-    """What lets in the sites whose keys have come since it was last called.
+def registrar(home: Home, membership: Any) -> Callable[[], None]:
+    """What lets in the members, as they are then, whose keys have come since it was last called.
 
     A key that is removed is refused by the gate. The SuperLink is not told: it would never take
     that key again, and a file that is replaced is gone for a moment.
@@ -122,7 +122,8 @@ def registrar(home: Home, sites: tuple[str, ...]) -> Callable[[], None]:
 
     def register() -> None:
         nonlocal let_in
-        now = {site: fingerprint(key) for site, key in ring.keys().items() if site in sites}
+        sites, held = membership.sites, ring.keys()
+        now = {site: fingerprint(key) for site, key in held.items() if site in sites}
         for site in let_in.keys() - now:
             print(f"Site {site} is let in no more.", flush=True)
         for site, key in now.items():

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from proxfl.deploy.ops.home import SITE_STATUS, write_json
 from proxfl.deploy.ops.permissions import lock, private_folder
-from proxfl.deploy.protocol.membership import read_membership
+from proxfl.deploy.protocol.membership import LiveMembership
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.reception import Reception
 from proxfl.deploy.transport.flower.site import Server, Stop, attend
@@ -28,7 +28,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 @runtime_checkable
-class Answers(Protocol):
+class Answering(Protocol):
     """A worker, or a reception."""
 
     @property
@@ -37,7 +37,7 @@ class Answers(Protocol):
 
 
 def serve(
-    site: Answers,
+    site: Answering,
     server: str,
     authority: Path | None,
     key: Path | None,
@@ -86,7 +86,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     for name, level in CHATTY.items():
         logging.getLogger(name).setLevel(level)
-    about = (read_membership(given.federation), given.site, given.data, Office(given.folder))
+    about = (LiveMembership(given.federation), given.site, given.data, Office(given.folder))
     reception = Reception(*about)
     serve(reception, given.server, given.authority, given.key, reception.office.news)
 
