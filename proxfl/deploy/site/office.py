@@ -7,7 +7,8 @@ site.secret            32 random bytes
 mask.secret            32 more: the key by which it signs under masks
 members.json           whose keys a person here has compared
 rows/                  hashes of the rows that were told of
-studies/DIGEST/        of each study: its text, who approved it, what was agreed, states
+studies/DIGEST/        of each study: its text, who approved it, with whom its sums are, what was
+                       agreed, states
 """
 
 import getpass
@@ -31,7 +32,7 @@ from proxfl.errors import DamageError, InputError
 from proxfl.storage import documents
 
 SECRET, MASK = "site.secret", "mask.secret"
-STUDY, APPROVAL = f"study{SUFFIX}", "approved.json"
+STUDIES, STUDY, APPROVAL = "studies", f"study{SUFFIX}", "approved.json"
 
 
 class Approval(TypedDict):
@@ -74,11 +75,11 @@ class Office:
         return hmac.digest(secret(self.folder / SECRET), purpose.encode(), "sha256")
 
     def place(self, study: str) -> Path:
-        return self.folder / "studies" / study
+        return self.folder / STUDIES / study
 
     def studies(self) -> list[Study]:
         """Those that take part or wait, in no order."""
-        found = sorted((self.folder / "studies").glob(f"*/{STUDY}"))
+        found = sorted((self.folder / STUDIES).glob(f"*/{STUDY}"))
         return [self.study_at(path) for path in found]
 
     def study_at(self, path: Path) -> Study:

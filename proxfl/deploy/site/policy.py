@@ -22,6 +22,7 @@ from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
 from proxfl.deploy.protocol.study import ASKS, Study, applied
 from proxfl.deploy.site.columns import apart_from_a_number, used_columns
+from proxfl.deploy.site.company import Company
 from proxfl.deploy.site.guard import effective
 from proxfl.errors import InputError
 from proxfl.losses.targets import Label
@@ -53,7 +54,8 @@ class Proposal(NamedTuple):
     """A study as a site sees it: with its own table, and what was asked before.
 
     `asked` counts the questions of all studies that no person approved, `seen` the studies; `spent`
-    is the cost of the noised answers of all others.
+    is the cost of the noised answers of all others. Of a masked one `company` says whose sums it
+    has, and `before` those of others that were begun.
     """
 
     study: Study
@@ -62,6 +64,8 @@ class Proposal(NamedTuple):
     seen: int = 0
     site: str = ""
     spent: float = 0.0
+    company: Company | None = None
+    before: Sequence[Company] = ()
 
     @property
     def spec(self) -> Spec:
@@ -154,6 +158,17 @@ def few_rows(policy: Policy, about: Proposal) -> Iterator[Objection]:
 def few_sites(policy: Policy, about: Proposal) -> Iterator[Objection]:
     if len(about.study.sites) < policy.sites:
         yield Objection(f"it takes part where {policy.sites} sites or more do")
+    for other in about.before:
+        apart = other.apart(about.company)
+        if 0 < len(apart) < policy.sites:
+            few = ", ".join(apart)
+            yield Objection(
+                f"what it would tell less what study {called(other.name)} told is of {few} alone, "
+                "so that masks would hide it no longer; ask the same sites, or have a person there "
+                "approve it",
+                waits=True,
+            )
+            return
 
 
 def in_the_clear(policy: Policy, about: Proposal) -> Iterator[Objection]:
@@ -326,7 +341,7 @@ RULES = (
     # A mean over few rows tells about each of them.
     Rule(Option("rows", whole(1), "the fewest rows of this site's table", 50), few_rows),
     # With two sites, each learns the other's part from the model they get.
-    Rule(Option("sites", whole(1), "the fewest sites of a study", 3), few_sites),
+    Rule(Option("sites", whole(1), "the fewest sites of a study, and between two", 3), few_sites),
     # Under masks the server learns sums over all sites, and cannot choose what it asks.
     Rule(
         Option("unmasked", FLAG, "whether this site's own answers may be asked, unmasked", False),

@@ -22,19 +22,18 @@ from proxfl.deploy.protocol.study import (
     read_study,
 )
 from proxfl.deploy.protocol.wire import BadMessage, Frame
-from proxfl.deploy.site import worker
+from proxfl.deploy.site import company, worker
 from proxfl.deploy.site.audit import STUDY
 from proxfl.deploy.site.description import DescriptionSite
 from proxfl.deploy.site.evaluation import EvaluationSite
 from proxfl.deploy.site.following import FollowingSite
-from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.office import STUDIES, Office
 from proxfl.deploy.site.path import PathSite
 from proxfl.deploy.site.policy import FILE as POLICY
-from proxfl.deploy.site.policy import Objection, Policy, Proposal
+from proxfl.deploy.site.policy import Objection, Policy, Proposal, columns_used
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
-from proxfl.tables import Table
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -95,16 +94,17 @@ class Reception:
 
     def decide(self, study: Study) -> tuple[str, str]:
         self.held_to = self.office.policy
-        table, found = self.judged(study)
+        proposal, found = self.judged(study)
         final = [one for one in found if not one.waits]
         decision = DECLINES if final else WAITS if found else TAKES_PART
         why = next(iter(final or found), Objection(""))
         if decision != DECLINES:
             self.office.keep(study)
-        if table is not None and not found:
-            self.open = {
-                wire.tag(study.id): kind_of(study)(study, self.name, table, self.office).worker()
-            }
+        if proposal is not None and not found:
+            if proposal.company is not None:
+                company.keep(self.office.place(study.id), proposal.company)
+            made = kind_of(study)(study, self.name, proposal.table, self.office)
+            self.open = {wire.tag(study.id): made.worker()}
         self.note(study, decision, why)
         return decision, why.sentence
 
@@ -129,8 +129,8 @@ class Reception:
         """The other studies that were decided on."""
         return len(self.office.audit.decisions.keys() - {study.id})
 
-    def judged(self, study: Study) -> tuple[Table | None, list[Objection]]:
-        """The study's table, if it can be read, and what there is against the study."""
+    def judged(self, study: Study) -> tuple[Proposal | None, list[Objection]]:
+        """A study with its table, if that can be read, and what there is against it."""
         found = list(self.foreign(study))
         if found and not found[0].waits:
             return None, found
@@ -138,7 +138,7 @@ class Reception:
             table = KINDS[study.ask].read(study, self.data)
             before = (self.office.asked(study.id), self.seen(study))
             spent = self.office.spent(study.id)
-            proposal = Proposal(study, table, *before, self.name, spent)
+            proposal = self.in_company(Proposal(study, table, *before, self.name, spent))
             against = list(self.office.policy.objections(proposal))
         except InputError as error:
             told = Objection("its file cannot be read for the study; its log says why", str(error))
@@ -146,7 +146,16 @@ class Reception:
         found += against
         if self.office.approved(study.id):
             found = [one for one in found if not one.waits]
-        return table, found
+        return proposal, found
+
+    def in_company(self, proposal: Proposal) -> Proposal:
+        """The same with whose sums it has, and others had, if that is all that is seen of it."""
+        study = proposal.study
+        if not study.masked:
+            return proposal
+        about = (study, proposal.table, columns_used(proposal))
+        before = company.earlier(self.folder / STUDIES, study)
+        return proposal._replace(company=company.company_of(*about), before=before)
 
     def foreign(self, study: Study) -> Iterator[Objection]:
         """What is against a study before the site looks at its own file."""
