@@ -17,19 +17,21 @@ import numpy as np
 T = TypeVar("T")
 
 
-class Rule(NamedTuple):
+class Condition(NamedTuple):
     """A condition on a field's value, and the words for it."""
 
     words: str
     holds: Callable[[np.ndarray], bool]
 
 
-POSITIVE = Rule("positive and finite", lambda v: bool((np.isfinite(v) & (v > 0)).all()))
-NON_NEGATIVE = Rule("non-negative and finite", lambda v: bool((np.isfinite(v) & (v >= 0)).all()))
-FRACTION = Rule("between 0 and 1", lambda v: bool(((v >= 0) & (v <= 1)).all()))
+POSITIVE = Condition("positive and finite", lambda v: bool((np.isfinite(v) & (v > 0)).all()))
+NON_NEGATIVE = Condition(
+    "non-negative and finite", lambda v: bool((np.isfinite(v) & (v >= 0)).all())
+)
+FRACTION = Condition("between 0 and 1", lambda v: bool(((v >= 0) & (v <= 1)).all()))
 
 
-def leaf(*, default: Any = dataclasses.MISSING, rule: Rule | None = None) -> Any:
+def leaf(*, default: Any = dataclasses.MISSING, rule: Condition | None = None) -> Any:
     """A field that is data to the program: changing it compiles nothing."""
     return dataclasses.field(default=default, metadata={"rule": rule})
 
@@ -46,7 +48,7 @@ def fraction(*, default: Any = dataclasses.MISSING) -> Any:
     return leaf(default=default, rule=FRACTION)
 
 
-def static(*, default: Any = dataclasses.MISSING, rule: Rule | None = None) -> Any:
+def static(*, default: Any = dataclasses.MISSING, rule: Condition | None = None) -> Any:
     """A field that is part of the program: changing it compiles anew."""
     return dataclasses.field(default=default, metadata={"static": True, "rule": rule})
 
@@ -54,13 +56,13 @@ def static(*, default: Any = dataclasses.MISSING, rule: Rule | None = None) -> A
 def count(*, default: Any = dataclasses.MISSING, least: int = 1) -> Any:
     """A static whole number of at least 1, or more."""
     holds = lambda v: v.dtype.kind in "iu" and bool(v >= least)
-    return static(default=default, rule=Rule(f"a whole number of at least {least}", holds))
+    return static(default=default, rule=Condition(f"a whole number of at least {least}", holds))
 
 
 def choice(*others: str, default: str) -> Any:
     """A static name out of a few."""
     names = (default, *others)
-    rule = Rule(f"one of {', '.join(names)}", lambda v: v.item() in names)
+    rule = Condition(f"one of {', '.join(names)}", lambda v: v.item() in names)
     return static(default=default, rule=rule)
 
 

@@ -24,9 +24,9 @@ from proxfl.algorithms.fedadmm import Dual
 from proxfl.algorithms.fedprox import pulled_steps
 from proxfl.core import Algorithm, Objective, Received, Regulariser, Reply, repeat_drawn
 from proxfl.points import Point, Scalar, norm, zeros_like
-from proxfl.pytree import Rule, count, leaf, positive, pytree
+from proxfl.pytree import Condition, count, leaf, positive, pytree
 
-BELOW_ONE = Rule("at least 0 and below 1", lambda v: bool(((v >= 0) & (v < 1)).all()))
+BELOW_ONE = Condition("at least 0 and below 1", lambda v: bool(((v >= 0) & (v < 1)).all()))
 
 
 class Model(NamedTuple):

@@ -18,11 +18,11 @@ import numpy as np
 
 from proxfl.data.federated import FederatedData, curvatures, must
 from proxfl.data.partition import per_client
-from proxfl.pytree import Rule, count, keep_rules, leaf, non_negative
+from proxfl.pytree import Condition, count, keep_rules, leaf, non_negative
 
-FINITE = Rule("finite", lambda v: bool(np.isfinite(v)))
-CORRELATION = Rule("strictly between -1 and 1", lambda v: bool(-1 < v < 1))
-CONDITION = Rule("at least 1 and finite", lambda v: v.item() is None or bool(1 <= v < np.inf))
+FINITE = Condition("finite", lambda v: bool(np.isfinite(v)))
+CORRELATION = Condition("strictly between -1 and 1", lambda v: bool(-1 < v < 1))
+CONDITION = Condition("at least 1 and finite", lambda v: v.item() is None or bool(1 <= v < np.inf))
 
 
 @dataclasses.dataclass(frozen=True)

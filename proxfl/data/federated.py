@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.pytree import Rule
+from proxfl.pytree import Condition
 
 Site = tuple[np.ndarray, np.ndarray]  # one client's features, a row per example, and its labels
 
@@ -30,18 +30,18 @@ def demand(holds: Any, sentence: str) -> None:
         raise ValueError(sentence)
 
 
-AT_LEAST_ONE = Rule("at least 1", lambda v: bool(v >= 1))
+AT_LEAST_ONE = Condition("at least 1", lambda v: bool(v >= 1))
 
 
-def between(low: int, high: int, what: str) -> Rule:
-    return Rule(f"between {low} and the {high} {what}", lambda v: bool(low <= v <= high))
+def between(low: int, high: int, what: str) -> Condition:
+    return Condition(f"between {low} and the {high} {what}", lambda v: bool(low <= v <= high))
 
 
-def one_of(*names: str) -> Rule:
-    return Rule(f"one of {', '.join(names)}", lambda v: v.item() in names)
+def one_of(*names: str) -> Condition:
+    return Condition(f"one of {', '.join(names)}", lambda v: v.item() in names)
 
 
-def must(name: str, value: Any, rule: Rule) -> None:
+def must(name: str, value: Any, rule: Condition) -> None:
     """Raise ValueError unless the argument of this name keeps the rule."""
     demand(rule.holds(np.asarray(value)), f"{name} must be {rule.words}, got {value!r}.")
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from proxfl.data.federated import AT_LEAST_ONE, Site, between, demand, must
-from proxfl.pytree import NON_NEGATIVE, POSITIVE, Rule
+from proxfl.pytree import NON_NEGATIVE, POSITIVE, Condition
 
-SIZES = Rule(
+SIZES = Condition(
     "whole numbers of at least 1",
     lambda v: v.ndim == 1 and v.dtype.kind in "iu" and bool((v >= 1).all()),
 )

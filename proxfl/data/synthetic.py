@@ -33,9 +33,9 @@ from proxfl.data.federated import (
 )
 from proxfl.data.partition import per_client
 from proxfl.losses import Logistic
-from proxfl.pytree import NON_NEGATIVE, POSITIVE, Rule, choice, keep_rules, leaf
+from proxfl.pytree import NON_NEGATIVE, POSITIVE, Condition, choice, keep_rules, leaf
 
-FACTOR = Rule(POSITIVE.words, lambda v: v.item() is None or POSITIVE.holds(v))
+FACTOR = Condition(POSITIVE.words, lambda v: v.item() is None or POSITIVE.holds(v))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,7 +109,7 @@ class Optimality(Observer):
 
 
 @pytree
-class Certificate(Observer):
+class Stationarity(Observer):
     """The distance of -grad f to the subdifferential of g: zero exactly at a stationary point."""
 
     def __call__(self, seen):

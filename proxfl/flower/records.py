@@ -3,7 +3,7 @@
 import hashlib
 import re
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 
 from proxfl.core import Algorithm, Objective
+from proxfl.engine.messages import Exchange
 from proxfl.points import Point, as_point, dtype, leaf_names
 from proxfl.precision import precision
 from proxfl.problem import Problem
@@ -19,14 +20,6 @@ from proxfl.storage.checkpoint import named_arrays, rebuild
 # Keys of records; the first three are those of Flower's own strategies.
 ARRAYS, METRICS, EXAMPLES = "arrays", "metrics", "num-examples"
 ABOUT, START = "proxfl", "proxfl-start"
-
-
-class Exchange(NamedTuple):
-    """The abstract messages of one exchange."""
-
-    down: Any
-    up: Any
-    info: dict[str, Any]
 
 
 class Agreed:

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp import strategy as flower
 
 from proxfl.core import Algorithm
+from proxfl.engine.messages import Exchange
 from proxfl.engine.round import compiled_exchanges
 from proxfl.engine.visit import received, round_key, weigh
 from proxfl.flower.records import (
@@ -20,7 +21,6 @@ from proxfl.flower.records import (
     METRICS,
     START,
     Agreed,
-    Exchange,
     model_into,
     model_of,
     record_of,

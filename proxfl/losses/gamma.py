@@ -8,7 +8,7 @@ from jax.scipy.special import xlogy
 
 from proxfl.losses.centring import Between
 from proxfl.losses.rowwise import Convex, each_alone
-from proxfl.losses.targets import POSITIVE
+from proxfl.losses.targets import POSITIVE_NUMBERS
 
 
 class Gamma(Convex):
@@ -18,7 +18,7 @@ class Gamma(Convex):
     formula = "y exp(-z) + z, where y is positive and of mean exp(z)"
     curvature = math.inf
     log_link = True
-    target = POSITIVE
+    target = POSITIVE_NUMBERS
     centring = Between(high=1.0)
 
     def value(self, z, y):

@@ -243,7 +243,7 @@ NUMBERS = Numbers("finite", "drop the rows that are not", "is not finite", np.is
 COUNTS = Numbers(
     "counts", "drop the rows below 0", "is below 0", lambda y: np.isfinite(y) & (y >= 0)
 )
-POSITIVE = Numbers(
+POSITIVE_NUMBERS = Numbers(
     "positive", "drop the rows that are not", "is not positive", lambda y: np.isfinite(y) & (y > 0)
 )
 TWO_CLASSES, CLASSES = TwoClasses(), Classes()

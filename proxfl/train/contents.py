@@ -9,7 +9,7 @@ class Formatted(TypedDict):
     format: str
 
 
-class Certificate(TypedDict):
+class CertificateFile(TypedDict):
     """Null is what nobody computed, since it would carry no noise."""
 
     objective: float | None
@@ -77,7 +77,7 @@ class ModelFile(Formatted):
     penalty: dict[str, Any]
     objective: str
     survival: NotRequired[Survival]
-    certificate: Certificate
+    certificate: CertificateFile
     privacy: NotRequired[Privacy]
     inference: NotRequired[dict[str, Any] | None]
     versions: dict[str, str]

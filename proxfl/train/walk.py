@@ -23,7 +23,7 @@ from proxfl.train.drivers import compiled, together
 from proxfl.train.drivers.driver import Solution
 from proxfl.train.drivers.driver import solve as drive
 from proxfl.train.drivers.newton import Newton
-from proxfl.train.drivers.together import Exchange, InProcess, Solved, Wanted
+from proxfl.train.drivers.together import InProcess, SharedExchange, Solved, Wanted
 from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.federation import NEAR
 from proxfl.train.inference import Inference, infer
@@ -164,7 +164,7 @@ def by_newton(
     spec: Spec,
     key: str,
     weights_of: WeightsOf,
-    exchange: Exchange,
+    exchange: SharedExchange,
     method: Method,
     watch: Watch,
 ) -> Walk:

@@ -37,7 +37,7 @@ def solution(problem, sites, **options):
         sites,
         rounds=200_000,
         until={"certificate": 1e-14},
-        observe={"certificate": measure.Certificate()},
+        observe={"certificate": measure.Stationarity()},
         every=100,
         **options,
     )

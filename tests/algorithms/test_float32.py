@@ -22,7 +22,7 @@ def error_after(method, rounds, **options):
         sites,
         rounds=20_000,
         every=100,
-        observe={"certificate": measure.Certificate()},
+        observe={"certificate": measure.Stationarity()},
         until={"certificate": 1e-13},
     )
     assert exact.met

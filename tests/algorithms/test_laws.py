@@ -41,7 +41,7 @@ def test_it_reaches_the_optimum(case):
         problem,
         sites,
         rounds=20_000,
-        observe={"certificate": measure.Certificate()},
+        observe={"certificate": measure.Stationarity()},
         until={"certificate": 1e-11},
         every=50,
     )
@@ -52,7 +52,7 @@ def test_it_reaches_the_optimum(case):
 @biased
 def test_it_misses_the_optimum_when_clients_differ(case):
     sites, problem = cases.sites(labels=False), cases.least_squares()
-    observe = {"certificate": measure.Certificate()}
+    observe = {"certificate": measure.Stationarity()}
     result = px.simulate(case.algorithm, problem, sites, rounds=4000, observe=observe)
     assert result.history["certificate"][-1] > 1e-4
 
@@ -122,7 +122,7 @@ def test_proxskip_of_random_length_reaches_the_optimum():
         cases.sites(labels=False),
         rounds=5000,
         every=50,
-        observe={"certificate": measure.Certificate()},
+        observe={"certificate": measure.Stationarity()},
         until={"certificate": 1e-11},
     )
     assert result.met
@@ -135,7 +135,7 @@ def test_proxskip_of_random_length_reaches_the_optimum():
     ids=repr,
 )
 def test_smooth_methods_with_a_correction_reach_the_optimum_without_g(method):
-    observe = {"certificate": measure.Certificate()}
+    observe = {"certificate": measure.Stationarity()}
     result = px.simulate(
         method,
         px.Problem(g=Zero(), x0=np.zeros(cases.D), loss=cases.least_squares().loss),
@@ -149,7 +149,7 @@ def test_smooth_methods_with_a_correction_reach_the_optimum_without_g(method):
 
 
 def test_fedpd_that_skips_stalls_where_clients_differ():
-    observe = {"certificate": measure.Certificate()}
+    observe = {"certificate": measure.Stationarity()}
     problem = px.Problem(g=Zero(), x0=np.zeros(cases.D), loss=cases.least_squares().loss)
     sites = cases.sites(labels=False)
     skipping = px.FedPD(0.4, ETA, TAU, 0.5)

@@ -57,7 +57,7 @@ def test_methods_with_memory_reach_the_optimum_when_clients_sit_rounds_out(metho
         rounds=8000,
         every=50,
         cohort=cohort,
-        observe={"certificate": measure.Certificate()},
+        observe={"certificate": measure.Stationarity()},
         until={"certificate": 1e-11},
     )
     assert result.met

@@ -134,7 +134,7 @@ def test_a_private_method_withholds_the_metrics_of_its_clients():
 def after_noise(inner, clip, noise, rounds=50):
     """A private run, then the plain method from where it stands."""
     sites, problem = cases.sites(labels=False), cases.least_squares()
-    observe = {"correction": measure.MeanCorrection(), "certificate": measure.Certificate()}
+    observe = {"correction": measure.MeanCorrection(), "certificate": measure.Stationarity()}
     first = px.simulate(
         px.Private(inner, clip, noise),
         problem,
@@ -261,7 +261,7 @@ def test_where_clients_send_changes_compression_keeps_the_optimum(how, inner):
         cases.sites(labels=False),
         rounds=10_000,
         every=100,
-        observe={"certificate": measure.Certificate()},
+        observe={"certificate": measure.Stationarity()},
         until={"certificate": 1e-11},
     )
     assert result.met
@@ -275,7 +275,7 @@ def test_where_clients_send_gradients_compression_stops_at_a_distance_of_the_ord
             cases.sites(labels=False),
             rounds=round(100 / eta),
             every=20,
-            observe={"certificate": measure.Certificate()},
+            observe={"certificate": measure.Stationarity()},
         )
         return result.history["certificate"][-50:].mean()
 

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 
 from proxfl.cli.commands.federate import join, serve
-from proxfl.deploy.masking.conductor import Exchange
+from proxfl.deploy.masking.conductor import SummedStep
 from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.masking.messages import SIGNATURE
 from proxfl.deploy.masking.replica import Question
@@ -214,7 +214,7 @@ def kept(tmp_path_factory) -> dict[str, Target]:
         *KeptSums(folder / "path", "tables").place(question), np.arange(4.0)
     )
     words = np.arange(6, dtype=np.uint64).reshape(3, 2)
-    Kept(folder / "steps").add(Exchange(words, [Reply(0, b"masked", bytes(SIGNATURE))]))
+    Kept(folder / "steps").add(SummedStep(words, [Reply(0, b"masked", bytes(SIGNATURE))]))
     secret(folder / SECRET)
     spec = Spec(target="y", loss="logistic")
     Told(folder).once("here", read_table(spec, file), spec, 1)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from proxfl.algorithms.accounting import composed, epsilon
 from proxfl.deploy.masking.kept import Kept
-from proxfl.deploy.masking.record import Record
+from proxfl.deploy.masking.record import Transcript
 from proxfl.deploy.ops.home import EXCHANGES
 from proxfl.deploy.protocol.study import make_evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
@@ -212,7 +212,7 @@ def test_a_site_that_wants_noise_evaluates_no_model(tmp_path):
 
 SECRETS = (FILE, SECRET, MASK)
 # What was written last when the site was killed; its reply had not left.
-LEDGER, RECORD, STORE = (Audit, "enter"), (Record, "add"), (Store, "remember")
+LEDGER, RECORD, STORE = (Audit, "enter"), (Transcript, "add"), (Store, "remember")
 
 
 def keep_secrets(one, other):

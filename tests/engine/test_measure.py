@@ -47,7 +47,7 @@ def test_optimality_is_one_at_the_start_and_scale_free():
 
 
 def test_the_certificate_and_the_prox_gradient_vanish_together():
-    observers = {"certificate": measure.Certificate(), "residual": measure.ProxGradient(0.5)}
+    observers = {"certificate": measure.Stationarity(), "residual": measure.ProxGradient(0.5)}
     result = seen(observers, px.ProximalGradient(0.3), rounds=4000)
     assert result.history["certificate"][-1] < 1e-13
     assert result.history["residual"][-1] < 1e-13

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
 
 from proxfl.core import Compact
-from proxfl.pytree import Rule, count, pytree, static
+from proxfl.pytree import Condition, count, pytree, static
 
 BYTE = 8
-WIDTHS = Rule("2, 4 or 8", lambda v: v.item() in (2, 4, 8))
+WIDTHS = Condition("2, 4 or 8", lambda v: v.item() in (2, 4, 8))
 
 
 class Compressor(abc.ABC):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proxfl.deploy.masking.member import Call
+from proxfl.deploy.masking.member import ProvenRequest
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.replica import Program, Question
 from proxfl.deploy.masking.reply import Reply, total
@@ -18,7 +18,7 @@ from proxfl.deploy.masking.transcript import Request, first_tip, next_tip
 from proxfl.engine import fixed_point
 
 
-class Exchange(NamedTuple):
+class SummedStep(NamedTuple):
     """A step that everybody answered: what the next one is proved by."""
 
     words: np.ndarray
@@ -41,9 +41,9 @@ class Conductor:
         members: Members,
         study: bytes,
         greet: Callable[[], Sequence[Hello]],
-        send: Callable[[Call], Sequence[Reply]],
-        keep: Callable[[Exchange], None] = lambda exchange: None,
-        before: Sequence[Exchange] = (),
+        send: Callable[[ProvenRequest], Sequence[Reply]],
+        keep: Callable[[SummedStep], None] = lambda exchange: None,
+        before: Sequence[SummedStep] = (),
     ):
         self.members, self.study, self.greet, self.send = members, study, greet, send
         self.keep, self.before = keep, before
@@ -64,16 +64,16 @@ class Conductor:
         self.step, self.replies = self.step + 1, made.replies
         return fixed_point.decode(made.words)
 
-    def exchange(self, question: Question) -> Exchange:
+    def exchange(self, question: Question) -> SummedStep:
         """One step, in as many sessions as it takes until all have answered in one."""
         while True:
             self.hellos = self.hellos or self.greet()
             session = session_digest(self.study, self.members.digest, self.hellos)
             request = Request(self.study, session, self.step, self.tip, question.content)
             try:
-                replies = self.send(Call(request, question, self.hellos, self.replies))
+                replies = self.send(ProvenRequest(request, question, self.hellos, self.replies))
             except Lapsed:
                 self.hellos = ()
                 continue
             about = (session, self.members, request.digest, replies, question.length)
-            return Exchange(total(*about), replies)
+            return SummedStep(total(*about), replies)

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.deploy.masking.conductor import Exchange
+from proxfl.deploy.masking.conductor import SummedStep
 from proxfl.deploy.masking.messages import replies_in, replies_payload
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.errors import InputError
 from proxfl.storage.sealed import SUFFIX, read_arrays, write_arrays
 
 
-class Kept(Sequence[Exchange]):
+class Kept(Sequence[SummedStep]):
     """The steps of one run in one folder, read when asked for; the last is held in memory."""
 
     def __init__(self, folder: Path):
         self.folder, self.number = folder, 0
-        self.last: Exchange | None = None
+        self.last: SummedStep | None = None
         while self.path(self.number + 1).exists():
             self.number += 1
         if self.number:
@@ -40,23 +40,23 @@ class Kept(Sequence[Exchange]):
     def path(self, step: int) -> Path:
         return self.folder / f"{step:08d}{SUFFIX}"
 
-    def read(self, path: Path) -> Exchange:
+    def read(self, path: Path) -> SummedStep:
         held = read_arrays(path)
         try:
             words = held["words"]
             if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != 2:
                 raise BadMessage("Its sum is none.")
-            return Exchange(words, replies_in(held))
+            return SummedStep(words, replies_in(held))
         except (KeyError, BadMessage):
             raise InputError(f"{path}: this is no step of a masked run; restore it.") from None
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: SummedStep) -> None:
         """Keep a step; the replies to the one before are not needed any more."""
         self.write(self.number + 1, exchange)
         before, self.last, self.number = self.last, exchange, self.number + 1
         if before is not None:
             self.write(self.number - 1, before._replace(replies=()))
 
-    def write(self, step: int, exchange: Exchange) -> None:
+    def write(self, step: int, exchange: SummedStep) -> None:
         held = {"words": exchange.words} | replies_payload(exchange.replies)
         write_arrays(self.path(step), {name: np.asarray(value) for name, value in held.items()})

@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from proxfl.deploy.masking.members import Members
-from proxfl.deploy.masking.record import Entry, Record
+from proxfl.deploy.masking.record import Entry, Transcript
 from proxfl.deploy.masking.replica import Ended, Program, Question, Replica
 from proxfl.deploy.masking.reply import Reply, reply, total, words_in
 from proxfl.deploy.masking.session import Hello, Refused, Session, greet, open_session
@@ -24,7 +24,7 @@ Answer = Callable[[Question], tuple[np.ndarray, bool]]  # a site's sums, and whe
 NoiseOf = Callable[[bytes, Question], np.ndarray | None]
 
 
-class Call(NamedTuple):
+class ProvenRequest(NamedTuple):
     """A request with what a member checks it by: all hellos, and all replies to the one before."""
 
     request: Request
@@ -58,7 +58,7 @@ class Member:
     ):
         self.signer, self.members, self.study = signer, members, study
         self.program, self.answer_of, self.noise_of = program, answer, noise
-        self.record = Record(folder)
+        self.record = Transcript(folder)
         self.own = greet(signer, members, name, study, data, self.record.last)
         self.sessions: dict[bytes, Session] = {}
         self.data = self.record.latest.data if self.record.latest else b""
@@ -69,7 +69,7 @@ class Member:
     def hello(self) -> Hello:
         return self.own.hello
 
-    def answer(self, call: Call) -> Reply:
+    def answer(self, call: ProvenRequest) -> Reply:
         """The reply to a request, or `Refused`; to one that was answered, the same bytes again."""
         request = call.request
         session = self.session(call.hellos, request)
@@ -90,7 +90,7 @@ class Member:
         self.said = kept | {(request.session, request.step): (request.digest, said)}
         return said
 
-    def followed(self, call: Call, place: Followed, session: Session) -> Reply:
+    def followed(self, call: ProvenRequest, place: Followed, session: Session) -> Reply:
         """The reply to a request that follows; it is on the disk."""
         own = self.due(call, place)
         noise = self.noise_of(place.tip, own)
@@ -115,7 +115,7 @@ class Member:
             raise Refused("The request is for another session than its hellos make.")
         return self.sessions[request.session]
 
-    def place(self, call: Call) -> Followed:
+    def place(self, call: ProvenRequest) -> Followed:
         """The step that is asked for: the last one again, or the one that follows it."""
         step, last, entry = call.request.step, self.record.last, self.record.latest
         if entry is None:
@@ -140,7 +140,7 @@ class Member:
                 why = error
         raise why
 
-    def due(self, call: Call, place: Followed) -> Question:
+    def due(self, call: ProvenRequest, place: Followed) -> Question:
         """The question as this site has come to it itself; refuse any other that is asked.
 
         What is asked may be a neighbour on the grid, of which this site knows nothing: it answers

@@ -40,7 +40,7 @@ from proxfl.train.choice import Choice
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record
 from proxfl.train.drivers.newton import Told
-from proxfl.train.drivers.together import Asked, Exchange
+from proxfl.train.drivers.together import Asked, SharedExchange
 from proxfl.train.federation import FAR
 from proxfl.train.folds import Validation, refuse_sites, validation
 from proxfl.train.local import Traffic
@@ -174,7 +174,7 @@ def by_newtons(spec: Spec, agreement: Agreement) -> Spec:
     return spec if newton else spec.replace(algorithm="newton")
 
 
-class SetsInSums(Exchange):
+class SetsInSums(SharedExchange):
     """All sites as one, for every set; `out` is how much the rows count that a fold left out."""
 
     members = 1

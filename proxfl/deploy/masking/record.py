@@ -39,7 +39,7 @@ class Entry(NamedTuple):
         return body + hashlib.sha256(label("entry") + body).digest()
 
 
-class Record:
+class Transcript:
     """The entries of one study at one member, of which the last alone is held in memory."""
 
     def __init__(self, folder: Path):

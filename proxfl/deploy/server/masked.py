@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from proxfl.deploy.masking.conductor import Conductor, Exchange, Lapsed
+from proxfl.deploy.masking.conductor import Conductor, Lapsed, SummedStep
 from proxfl.deploy.masking.kept import Kept
-from proxfl.deploy.masking.member import Call
+from proxfl.deploy.masking.member import ProvenRequest
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.messages import (
     HELLO,
@@ -67,7 +67,7 @@ class MaskedRun:
         """A program whose sums are in the folder of results, with the study that they are of."""
         kept = Kept(self.out / EXCHANGES)
 
-        def keep(exchange: Exchange) -> None:
+        def keep(exchange: SummedStep) -> None:
             if not kept:
                 self.study.write(self.out / STUDY)
             kept.add(exchange)
@@ -77,8 +77,8 @@ class MaskedRun:
     def conduct(
         self,
         program_of: Callable[[Charter], P],
-        before: Sequence[Exchange],
-        keep: Callable[[Exchange], None],
+        before: Sequence[SummedStep],
+        keep: Callable[[SummedStep], None],
     ) -> tuple[P, Masking]:
         """A program run to its end, which is signed; with what masked it, for the manifest."""
         self.members, self.charter = self.enter()
@@ -147,7 +147,7 @@ class MaskedRun:
         self.fingerprints = {site: data[site] for site in self.study.sites}
         return hellos
 
-    def send(self, call: Call) -> list[Reply]:
+    def send(self, call: ProvenRequest) -> list[Reply]:
         """Everybody's reply to a call."""
         answers = self.federation.ask(
             "step", call_payload(call), booked=call.question.kind.split()[0]

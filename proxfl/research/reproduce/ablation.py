@@ -133,7 +133,7 @@ SETTINGS = (
 )
 
 
-class Federation(NamedTuple):
+class DrawnSites(NamedTuple):
     shards: Shard
     L: float
     solution: np.ndarray
@@ -141,7 +141,7 @@ class Federation(NamedTuple):
 
 
 @cache
-def federations(clients: int, shift: float, theta: float, seeds: int) -> list[Federation]:
+def federations(clients: int, shift: float, theta: float, seeds: int) -> list[DrawnSites]:
     """Draws of the data with their smoothness and their solution, all solved together."""
     design = Design(clients=clients, rows=60, features=D, feature_shift=shift, coef_shift=shift)
     made = [lasso(design, nonzeros=5, seed=seed) for seed in range(seeds)]
@@ -156,7 +156,7 @@ def federations(clients: int, shift: float, theta: float, seeds: int) -> list[Fe
         slope = jax.jit(lambda shard, x: mean_gradient(problem.normalised(), shard, x))
         moves = [np.asarray(slope(s, jnp.asarray(x))) for s, x in zip(shards, solved, strict=True)]
     starts = [x - 0.5 / L * v for x, v, L in zip(solved, moves, smooth, strict=True)]
-    return [Federation(*each) for each in zip(shards, smooth, solved, starts, strict=True)]
+    return [DrawnSites(*each) for each in zip(shards, smooth, solved, starts, strict=True)]
 
 
 def problem_with(theta: float, x0: np.ndarray) -> Problem:

@@ -21,7 +21,7 @@ from proxfl.drawing.plots import Frame
 from proxfl.engine.measure import optimality
 from proxfl.engine.sweep import sweep
 from proxfl.precision import precision
-from proxfl.research.reproduce.ablation import THETA, D, Federation, federations, problem_with
+from proxfl.research.reproduce.ablation import THETA, D, DrawnSites, federations, problem_with
 from proxfl.research.reproduce.claims import BANDS, Claim, Finding
 from proxfl.research.runs import where
 from proxfl.research.styles import style, variant
@@ -54,7 +54,7 @@ def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
     return len(plan), (runs(tau, seed, drawn[seed]) for tau, seed in plan)
 
 
-def runs(tau: int, seed: int, drawn: Federation) -> Frame:
+def runs(tau: int, seed: int, drawn: DrawnSites) -> Frame:
     points = list(product(STEPS, SERVER))
     with precision(np.float64):
         problem = problem_with(THETA, np.zeros(D)).normalised()

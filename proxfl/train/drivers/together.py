@@ -54,7 +54,7 @@ class Asked(NamedTuple):
     question: Mapping[str, Any]
 
 
-class Exchange(abc.ABC):
+class SharedExchange(abc.ABC):
     """Asks sets of sites, each with a place: the full data and, say, what each fold leaves.
 
     `members` is how many answers the losses of a model are told in.
@@ -67,7 +67,7 @@ class Exchange(abc.ABC):
         """One exchange with all sites."""
 
 
-class InProcess(Exchange):
+class InProcess(SharedExchange):
     """Sets of sites in this process, all of one shape; counts what would have crossed a network."""
 
     def __init__(self, problem: Problem, sets: Sequence[Shard]):
@@ -110,7 +110,7 @@ class Solved(NamedTuple):
         return self.state.known.x
 
 
-def unasked(problem: Problem, exchange: Exchange) -> State:
+def unasked(problem: Problem, exchange: SharedExchange) -> State:
     return first_state(problem.x0, exchange.members)
 
 
@@ -118,7 +118,7 @@ def solve(
     problem: Problem,
     wanted: Sequence[Wanted],
     settings: Settings,
-    exchange: Exchange,
+    exchange: SharedExchange,
     watch: Callable[[int], None] = lambda done: None,
 ) -> list[Solved]:
     """Exchanges until every model has its certificate, or will not get one.
@@ -166,7 +166,10 @@ def goes_on(state: State, records: Sequence[Record], settings: Settings, goal: f
 
 
 def endless(
-    suspects: Sequence[int], wanted: Sequence[Wanted], states: Sequence[State], exchange: Exchange
+    suspects: Sequence[int],
+    wanted: Sequence[Wanted],
+    states: Sequence[State],
+    exchange: SharedExchange,
 ) -> list[int]:
     """Those of the suspects whose objective falls on far beyond the model; one exchange tells."""
     if not suspects:

@@ -17,7 +17,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from proxfl.deploy.masking import member, messages, reply, session
-from proxfl.deploy.masking.member import Call, Member
+from proxfl.deploy.masking.member import Member, ProvenRequest
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.reply import BYTES, Reply, signed_content, words_in
 from proxfl.deploy.masking.session import FIELD, Hello, session_digest
@@ -32,7 +32,7 @@ HERE, NORTH, SOUTH = range(3)  # the member that is asked, an honest one, and th
 class Moment:
     """A member as it stands before a call, which it can be put back to."""
 
-    def __init__(self, party: Party, member: Member, call: Call):
+    def __init__(self, party: Party, member: Member, call: ProvenRequest):
         self.party, self.member, self.call, self.record = party, member, call, member.record
         self.memory = dict(member.sessions), member.data, dict(member.said)
         self.noted = self.record.latest, set(self.record.sessions), self.record.size
@@ -58,11 +58,11 @@ class Moment:
 def moments(folder: Path) -> dict[str, Moment]:
     """A member at the start of a run, amid it, begun anew, asked again, and at its end."""
 
-    def until(name: str, step: int) -> tuple[Party, Call]:
+    def until(name: str, step: int) -> tuple[Party, ProvenRequest]:
         """A run up to a step that nobody has answered, or to one more than there are."""
         party, seen = Party(folder / name), []
 
-        def send(call: Call) -> list[Reply]:
+        def send(call: ProvenRequest) -> list[Reply]:
             seen.append(call)
             if call.request.step == step:
                 raise Killed
@@ -78,7 +78,7 @@ def moments(folder: Path) -> dict[str, Moment]:
         request = call.request._replace(step=held.step + 1, tip=tip)
         return party, call._replace(request=request, replies=exchange.replies)
 
-    def anew(party: Party, call: Call) -> Call:
+    def anew(party: Party, call: ProvenRequest) -> ProvenRequest:
         for i in range(len(NAMES)):
             party.restart(i)
         return resessioned(party, call, party.greet())
@@ -101,16 +101,16 @@ class Hostile:
         self.own, self.south = Ed25519PrivateKey.generate(), moment.party.signers["south"]
         self.entry = moment.record.latest
 
-    def changed(self) -> Call:
+    def changed(self) -> ProvenRequest:
         """The honest call with one thing changed, and what follows from that put right or not."""
         ways = (self.of_request, self.of_question, self.of_hello, self.of_hello, self.of_hellos)
         ways += (self.of_reply, self.of_replies) if self.call.replies else ()
         return self.rng.choice(ways)()
 
-    def asked(self, **fields: Any) -> Call:
+    def asked(self, **fields: Any) -> ProvenRequest:
         return self.call._replace(request=self.call.request._replace(**fields))
 
-    def of_request(self) -> Call:
+    def of_request(self) -> ProvenRequest:
         rng, step = self.rng, self.call.request.step
         other = rng.choice([step - 1, step + 1, step + 2, 1, 0, 2**62])
         return rng.choice(
@@ -122,7 +122,7 @@ class Hostile:
             ]
         )()
 
-    def of_question(self) -> Call:
+    def of_question(self) -> ProvenRequest:
         question, rng = self.call.question, self.rng
         numbers = dict(question.numbers) or {"x": np.zeros(FEATURES)}
         x = np.array(numbers["x"], float)
@@ -141,7 +141,7 @@ class Hostile:
         other = question.__class__(**{**vars(question), **rng.choice(changes)})
         return self.asked(question=other.content)._replace(question=other)
 
-    def of_hello(self) -> Call:
+    def of_hello(self) -> ProvenRequest:
         """A hello of one member with another field, signed by it or by a stranger or as it was."""
         rng, hellos = self.rng, list(self.call.hellos)
         number = rng.choice([HERE, NORTH, SOUTH, SOUTH, SOUTH])
@@ -167,16 +167,16 @@ class Hostile:
         )
         return self.sessioned(hellos)
 
-    def of_hellos(self) -> Call:
+    def of_hellos(self) -> ProvenRequest:
         return self.sessioned(reordered(self.call.hellos, self.rng))
 
-    def sessioned(self, hellos: Sequence[Hello]) -> Call:
+    def sessioned(self, hellos: Sequence[Hello]) -> ProvenRequest:
         """In the session that these hellos make, or in that of before."""
         named = session_digest(STUDY, self.party.members.digest, hellos)
         other = self.call if self.rng.randrange(4) == 0 else self.asked(session=named)
         return other._replace(hellos=hellos)
 
-    def of_reply(self) -> Call:
+    def of_reply(self) -> ProvenRequest:
         """A member's reply with other numbers, signed by it, by another or as it was."""
         rng, entry, replies = self.rng, self.entry, list(self.call.replies)
         number = rng.choice([HERE, NORTH, SOUTH, SOUTH, SOUTH])
@@ -205,7 +205,7 @@ class Hostile:
         )
         return entry.session, request.digest
 
-    def of_replies(self) -> Call:
+    def of_replies(self) -> ProvenRequest:
         if self.rng.randrange(2):
             return self.call._replace(replies=reordered(self.call.replies, self.rng))
         end = self.rng.choice([-BYTES, BYTES])  # all of them longer or shorter by a number

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from proxfl.deploy.masking.conductor import Conductor, Exchange, Lapsed
-from proxfl.deploy.masking.member import Call, Member
+from proxfl.deploy.masking.conductor import Conductor, Lapsed, SummedStep
+from proxfl.deploy.masking.member import Member, ProvenRequest
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.reply import Reply
 from proxfl.deploy.masking.session import Hello, session_digest
@@ -58,7 +58,7 @@ class Party:
     def __init__(self, folder: Path, answers=sums_of, signers=None):
         self.folder, self.answers, self.signers = folder, answers, signers or signers_of(NAMES)
         self.members = members_of(self.signers)
-        self.kept: list[Exchange] = []
+        self.kept: list[SummedStep] = []
         self.processes = [self.process(name) for name in NAMES]
         self.spoken: dict[tuple[str, bytes], set[bytes]] = {}  # by name and request
 
@@ -75,12 +75,12 @@ class Party:
     def greet(self):
         return [member.hello for member in self.processes]
 
-    def send(self, call: Call) -> list[Reply]:
+    def send(self, call: ProvenRequest) -> list[Reply]:
         if [member.hello for member in self.processes] != list(call.hellos):
             raise Lapsed
         return [self.hear(name, call) for name in NAMES]
 
-    def hear(self, name: str, call: Call) -> Reply:
+    def hear(self, name: str, call: ProvenRequest) -> Reply:
         said = self.processes[NAMES.index(name)].answer(call)
         self.spoken.setdefault((name, call.request.digest), set()).add(said.masked)
         return said
@@ -94,7 +94,7 @@ class Party:
         return self.conductor(send).run(program)
 
 
-def call_of(party: Party, step: int) -> Call:
+def call_of(party: Party, step: int) -> ProvenRequest:
     """The server's call for a step, of a run that nobody answered from there on."""
     found = []
 
@@ -109,7 +109,7 @@ def call_of(party: Party, step: int) -> Call:
     return found[0]
 
 
-def resessioned(party: Party, call: Call, hellos: list[Hello]) -> Call:
+def resessioned(party: Party, call: ProvenRequest, hellos: list[Hello]) -> ProvenRequest:
     """The same request in the session of other hellos."""
     named = session_digest(STUDY, party.members.digest, hellos)
     return call._replace(request=call.request._replace(session=named), hellos=hellos)

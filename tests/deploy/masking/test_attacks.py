@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from proxfl.deploy.masking.member import Call
+from proxfl.deploy.masking.member import ProvenRequest
 from proxfl.deploy.masking.messages import reply_payload
 from proxfl.deploy.masking.replica import Replica
 from proxfl.deploy.masking.reply import reply, total, words_in
@@ -64,7 +64,7 @@ def following(party, before, replies, there):
     asked = Replica(program, [*sums, fixed_point.decode(words)]).next.rounded()
     tip = next_tip(about.tip, about.step, words)
     request = Request(STUDY, there.request.session, about.step + 1, tip, asked.content)
-    return Call(request, asked, there.hellos, replies)
+    return ProvenRequest(request, asked, there.hellos, replies)
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["one session", "two sessions"])
