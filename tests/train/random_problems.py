@@ -67,6 +67,8 @@ def options(rng: np.random.Generator, loss: str, names: tuple[str, ...]) -> dict
         kinds.append({"simplex": 1.0})
     found = dict(kinds[rng.integers(len(kinds))])
     found |= {"standardise": bool(rng.integers(2))}
+    if "simplex" in found:  # else exponentials start so far away that any model is near to that
+        found["standardise"] = True
     if loss not in ("softmax", "cox"):
         found |= {"intercept": bool(rng.integers(4) > 0)}
     return found | {"weights": str(rng.choice(["samples", "uniform"]))}
@@ -132,7 +134,8 @@ class Reference(NamedTuple):
             inside = np.maximum(inside, 0.0)
         if spec.simplex:
             inside = inside * spec.simplex / inside.sum()
-        return self.at(inside / unit, self.b.value - self.mean @ (inside / unit))
+        b = self.b.value if spec.intercept else np.zeros(self.b.shape)
+        return self.at(inside / unit, b - self.mean @ (inside / unit))
 
 
 def losses(spec: Spec, z, y):

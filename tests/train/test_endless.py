@@ -82,3 +82,10 @@ def test_the_last_round_that_there_is_certifies_nothing_without_an_optimum():
     spec = Spec(target="y", loss="logistic", algorithm="newton", rounds=16)
     with pytest.warns(ConvergenceWarning, match="optimum is at infinity"):
         assert train(spec, site(*separable())).solution.optimality <= spec.tol
+
+
+def test_a_start_far_from_a_finite_optimum_is_not_taken_for_the_way_to_infinity():
+    """Gradients of exponentials fall by many powers of ten, by one factor in every step."""
+    A = 70 + drawn()[0][:, :1]
+    spec = Spec(target="y", loss="poisson", algorithm="newton", simplex=1.0, tol=1e-10)
+    assert train(spec, site(A, np.arange(ROWS) % 3)).solution.converged

@@ -33,7 +33,7 @@ from proxfl.train.drivers.adaptive import (
     retreat,
 )
 from proxfl.train.drivers.driver import Record, Settings, refuse_curvature
-from proxfl.train.drivers.endless import AT_INFINITY, DEEP, falls_on, further
+from proxfl.train.drivers.endless import AT_INFINITY, falls_on, further, is_deep
 
 NOT_FINITE = (
     "The objective is not finite at the starting point; check the data for huge values, or "
@@ -96,7 +96,7 @@ def solve(
         )
         close = optimality <= settings.tol
         on = close and (optimality <= tol or over) and endless(problem, shards, run.state)
-        if on and not over and optimality > DEEP:
+        if on and not (over or is_deep(optimality, float(run.state.scale))):
             tol = optimality / 10
         elif optimality <= tol or over:
             stopped = AT_INFINITY if on else None

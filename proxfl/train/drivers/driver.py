@@ -13,7 +13,7 @@ from proxfl.core import Algorithm
 from proxfl.errors import InputError
 from proxfl.points import Point, norm
 from proxfl.problem import Problem
-from proxfl.train.drivers.endless import AT_INFINITY, DEEP
+from proxfl.train.drivers.endless import AT_INFINITY, is_deep
 from proxfl.train.federation import Federation
 
 # A run converged if, besides optimality, its relative duality gap is at most so many tolerances.
@@ -252,7 +252,7 @@ def solve(
         over = last.round >= rounds
         met = looks < due or (over and last.optimality <= driver.settings.tol)
         on = bool(met or obstacle) and driver.endless(state)
-        if on and (obstacle or over or last.optimality <= DEEP):
+        if on and (obstacle or over or is_deep(last.optimality, float(state.scale))):
             obstacle = AT_INFINITY
         if not on and looks < due or obstacle or over:
             found = driver.certify(state)

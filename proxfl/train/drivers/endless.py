@@ -57,6 +57,15 @@ def followed(trend: Trend, x: Point, distance: Any) -> Trend:
     return Trend(mark, reached, least, move, norm(move) > STILL * norm(x))
 
 
+def is_deep(optimality: float, scale: float) -> bool:
+    """Whether what still falls does so for ever.
+
+    Also by the gradient itself: one that was huge at a start far away, as of exponentials, falls by
+    many powers of ten on the way to a finite optimum.
+    """
+    return optimality * max(scale, 1.0) <= DEEP
+
+
 @jax.jit
 def further(x: Point, trend: Trend) -> Point:
     """The point at which to ask for the loss."""

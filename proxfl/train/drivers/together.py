@@ -21,7 +21,7 @@ from proxfl.points import Point
 from proxfl.problem import Problem, Shard
 from proxfl.train.drivers.compiled import NOT_FINITE
 from proxfl.train.drivers.driver import Record, Settings
-from proxfl.train.drivers.endless import AT_INFINITY, DEEP, falls_on
+from proxfl.train.drivers.endless import AT_INFINITY, falls_on, is_deep
 from proxfl.train.drivers.newton import (
     State,
     Told,
@@ -150,8 +150,8 @@ def solve(
         ended = [i for i in left if not goes_on(states[i], records[i], settings, goals[i])]
         left = [i for i in left if i not in ended]
         for i in endless([i for i in ended if states[i].trend.suspect], wanted, states, exchange):
-            now = optimality_of(states[i])
-            if DEEP < now <= goals[i] and len(records[i]) < settings.rounds:
+            now, more = optimality_of(states[i]), len(records[i]) < settings.rounds
+            if now <= goals[i] and more and not is_deep(now, float(states[i].scale)):
                 goals[i], left = now / 10, sorted([*left, i])
             elif now <= settings.tol or obstacle(states[i], settings.tol):
                 causes[i] = AT_INFINITY
