@@ -27,6 +27,9 @@ from proxfl.tables.values import ENOUGH, NEARLY_ALL, Series, to_days, to_numbers
 
 FEW = 10  # whole numbers that are so few may be codes
 MOST = 50  # levels that a person would look through
+# Day or month first, or with words for months: which of the first two it is, no text says.
+OTHER_DATES = r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?|\d{1,2}[ .-]*[^\W\d]{3,9}[ .,-]*\d{2,4}"
+NOT_AS_DATES = "dates, it seems: written as 2024-12-31 they could be used"
 SCALES = (
     ("none", "mild", "moderate", "severe"),
     ("none", "low", "medium", "high"),
@@ -141,13 +144,31 @@ def as_numbers(pooled: Pooled) -> Draft | None:
 
 def as_dates(pooled: Pooled) -> Draft | None:
     days = to_days(pooled.text)
-    if np.isnan(days).any():
-        return None
-    first = np.array(days.min(), "int64").astype("datetime64[D]").astype("datetime64[Y]")
-    return Draft(Date(since=f"{first}-01-01"), ("days since a year of no meaning",))
+    wrong = np.isnan(days)
+    if wrong.mean() > 1 - NEARLY_ALL:
+        like_dates = pooled.text.str.fullmatch(OTHER_DATES).mean() >= NEARLY_ALL
+        return Draft(Identifier(), (NOT_AS_DATES,)) if like_dates else None
+    first = np.array(np.nanmin(days), "int64").astype("datetime64[D]").astype("datetime64[Y]")
+    doubts = ["days since a year of no meaning"]
+    if wrong.any():
+        where = quoted(sorted(set(pooled.sites[wrong])))
+        doubts.append(f"no date in {count(int(wrong.sum()), 'row')} at {where}")
+    return Draft(Date(since=f"{first}-01-01"), tuple(doubts))
 
 
 def as_levels(pooled: Pooled) -> Draft:
+    draft = as_texts(pooled)
+    _, wrong = to_numbers(pooled.text)
+    words = {site: wrong[pooled.sites == site].mean() for site in dict.fromkeys(pooled.sites)}
+    numbers = [site for site, share in words.items() if share <= 1 - NEARLY_ALL]
+    if not numbers or len(numbers) == len(words):
+        return draft
+    others = [site for site in words if site not in numbers]
+    doubt = f"numbers at {quoted(numbers)}, words at {quoted(others)}"
+    return draft._replace(doubts=(*draft.doubts, doubt))
+
+
+def as_texts(pooled: Pooled) -> Draft:
     levels = pooled.distinct
     if pooled.identifies:
         return Draft(Identifier(), ("nearly every row has a text of its own",))
