@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from proxfl.deploy.ops.keyring import KeyRing, as_sent
 from proxfl.deploy.ops.keys import make_server_keys, make_site_keys, private_key, renew
 from proxfl.deploy.transport.flower import gate as gates
+from proxfl.deploy.transport.flower import letters as store
 from proxfl.deploy.transport.flower import mail as mails
 from proxfl.deploy.transport.flower.door import Door, Limits, Visitor
 from proxfl.deploy.transport.flower.gate import PULL, Gate, listening
@@ -499,3 +500,15 @@ def test_the_gate_as_a_process_says_what_keeps_it_from_starting(tmp_path):
         command += ["--superlink", "127.0.0.1:1", "--database", str(tmp_path / "a.db")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode and "in use" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_looks_are_many_in_a_round_and_few_where_nothing_goes_on(tmp_path, monkeypatch):
+    """Nothing that comes waits longer than a fortieth of the time for which nothing had come."""
+    now, letters = [100.0], Letters(tmp_path / "superlink.db")
+    monkeypatch.setattr(store.time, "monotonic", lambda: now[0])
+    assert letters.pause == store.SELDOM
+    letters.stir()
+    for lull in (0.0, 0.1, 0.4, 2.0, 9.0, 10.0, 3600.0):
+        now[0] = 100.0 + lull
+        assert store.SOON <= letters.pause <= max(store.SOON, lull / 40) * (1 + 1e-9)
+    assert letters.pause == store.SELDOM

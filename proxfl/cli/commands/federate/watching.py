@@ -12,7 +12,7 @@ from proxfl.console.words import lines, printable
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS, REST_SECONDS = 0.5, 1.0  # at a run that goes on; at services
 LINE_SECONDS = 10.0  # a log is not a terminal
 START_SECONDS = 120.0  # for Flower to start the server's program
 
@@ -60,7 +60,7 @@ def until_stopped(
         while True:
             look()
             meanwhile()
-            pause(LOOK_SECONDS)
+            pause(REST_SECONDS)
     return code
 
 

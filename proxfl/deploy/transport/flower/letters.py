@@ -7,6 +7,7 @@ since the last one is known in microseconds: so looks can be many.
 
 import json
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -18,8 +19,8 @@ from proxfl.deploy.transport.flower.private_names import PARTS, REPLIES, UNDELIV
 
 log = logging.getLogger("proxfl.deploy")
 
-SOON, LATER = 0.01, 0.05  # seconds between two looks: while something goes on, and else
-LIVELY = 2.0  # seconds for which something goes on
+SOON, SELDOM = 0.01, 0.25  # seconds between two looks, at least and at most
+SLACK = 0.025  # of the time for which nothing has happened: no longer is what comes kept waiting
 
 
 class Letters:
@@ -29,7 +30,7 @@ class Letters:
         self.address = f"{database.resolve().as_uri()}?mode=ro"
         self.base: sqlite3.Connection | None = None
         self.lock = threading.Lock()
-        self.version, self.stirred = -1, -LIVELY
+        self.version, self.stirred = -1, -math.inf
 
     def rows(self, query: str, *values: Any) -> list[tuple]:
         with self.lock:
@@ -55,8 +56,8 @@ class Letters:
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
-        return SOON if time.monotonic() - self.stirred < LIVELY else LATER
+        """Seconds until the next look: short in a round, and where nothing goes on, few looks."""
+        return min(max(SLACK * (time.monotonic() - self.stirred), SOON), SELDOM)
 
     def nodes(self) -> set[int]:
         """The nodes for which there are messages."""

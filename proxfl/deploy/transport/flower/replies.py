@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from proxfl.deploy.protocol.transport import Arrival
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.transport.flower.envelope import flower_bytes, unwrap
-from proxfl.deploy.transport.flower.letters import LATER, Letters
+from proxfl.deploy.transport.flower.letters import Letters
 from proxfl.deploy.transport.flower.private_names import (
     RunNotRunningException,
     inflate_object_from_contents,
@@ -28,6 +28,7 @@ log = logging.getLogger("proxfl.deploy")
 
 SELDOM = 2.0  # seconds until Flower is asked about what its database has no reply to
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0  # where the database is not at hand: each costs the SuperLink
+BETWEEN = 0.05  # seconds between two thoughts of it there
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Replies:
                 elif reply is None and now >= one.next:
                     job = (name, awaited.pop(name), awaited)
                     threading.Thread(target=self.ask, args=job, daemon=True).start()
-            time.sleep(LATER if self.letters is None else self.letters.pause)
+            time.sleep(BETWEEN if self.letters is None else self.letters.pause)
 
     def take(self, name: str, reply: str, to: str) -> None:
         """Read a reply in the database."""
