@@ -248,6 +248,15 @@ def test_a_study_with_weights_is_about_the_rows_that_count(tmp_path):
         attacker.propose("more", site.asks.replace(row_weights="more"))
 
 
+def test_a_label_of_few_rows_is_not_told_where_these_do_not_count(tmp_path):
+    rare = np.arange(200) < 3
+    label, weights = np.where(rare, 2, np.arange(200) % 2), 1 * (np.arange(200) >= 9)
+    site, _ = with_columns(tmp_path, label=label, odd=weights)
+    site.asks = site.asks.replace(target="label", loss="softmax", row_weights="odd")
+    with pytest.raises(BadMessage, match="declines: a label, a gap or an unusual value"):
+        Attacker(site)
+
+
 def test_a_negative_weight_is_declined_and_the_site_s_log_has_why(tmp_path):
     site, _ = with_columns(tmp_path, odd=1.0 - 2 * ONE)
     site.asks = site.asks.replace(row_weights="odd")

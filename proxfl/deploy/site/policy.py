@@ -195,7 +195,8 @@ def cells(table: Table, spec: Spec) -> Iterator[tuple[str, float]]:
     target, weights = loss_of(spec).target, row_counts(table, spec)
     labels, strata = target.labels(table.y), target.strata(table.y)
     for label in labels:
-        yield f"rows with the label {called(label)}", effective(weights[strata == label])
+        mine = strata == label  # a label is told by its name, too, where its rows do not count
+        yield f"rows with the label {called(label)}", effective(weights[mine]) or float(mine.sum())
     for used in used_columns(table, spec):
         if used.values.dtype.kind != "f":
             continue  # text is a label, and none is missing
