@@ -1,7 +1,8 @@
 """What `px.fit` gives back: a model, its certificate and what it cost, as pandas has them."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import pandas as pd
 
 from proxfl.errors import InputError
 from proxfl.notebook.html import html
+from proxfl.notebook.sites import by_name
 from proxfl.report import training
+from proxfl.report.evaluation import score_table
 from proxfl.storage.files import refuse_full
 from proxfl.tables.formats import InMemory
 from proxfl.train import folder
-from proxfl.train.evaluate import Applied
+from proxfl.train.evaluate import Applied, evaluate
 from proxfl.train.saved import Saved
 from proxfl.train.train import Fit
 
@@ -121,6 +124,28 @@ class Fitted:
             raise InputError(f"a {applied.model.loss} model has no probabilities; use predict.")
         found = applied.model.probabilities(applied.features(rows), applied.offset(rows))
         return pd.DataFrame(found, frame.index, list(applied.model.classes))
+
+    def evaluate(
+        self,
+        sites: Any,
+        threshold: float = 0.5,
+        draws: int = 200,
+        seed: int = 0,
+        intercepts: Mapping[str, float] | None = None,
+    ) -> pd.DataFrame:
+        """By site and score, all sites first: the value, and the ends of its 95% interval.
+
+        `sites` is as in `px.fit`, with the target; the scores and what else is chosen are those of
+        `proxfl evaluate`. A model with intercepts of sites needs those of the sites, by name.
+        """
+        if not 0 < threshold < 1:
+            raise InputError(f"threshold must be between 0 and 1, got {threshold}.")
+        frames = [InMemory(name, frame) for name, frame in by_name(sites).items()]
+        applied = Applied.of(self.trained.model, self.saved.model)
+        if applied.spec.site_intercepts:
+            applied = replace(applied, intercept=None, intercepts=dict(intercepts or {}))
+        scores = score_table(evaluate(applied, frames, threshold, draws, seed))
+        return scores.set_index(["site", "score"])
 
     def applied(self, intercept: float | None) -> Applied:
         return Applied.of(self.trained.model, self.saved.model).at_site(intercept)

@@ -68,13 +68,18 @@ def summary(found: Evaluation, about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def frames(found: Evaluation) -> dict[str, pd.DataFrame]:
+def score_table(found: Evaluation) -> pd.DataFrame:
+    """One row for each score of each site, those of all sites first."""
     scores = [
         {"site": site, "score": name, "value": value, "low": low, "high": high}
         for site, judged in found.all().items()
         for name, value in judged.scores.items()
         for low, high in [judged.intervals.get(name, (np.nan, np.nan))]
     ]
+    return pd.DataFrame(scores)
+
+
+def frames(found: Evaluation) -> dict[str, pd.DataFrame]:
     curves = {
         curve: pd.concat(
             [
@@ -85,7 +90,7 @@ def frames(found: Evaluation) -> dict[str, pd.DataFrame]:
         for curve in found.overall.curves
     }
     first = lambda frame: frame[["site", *(name for name in frame if name != "site")]]
-    return {"scores": pd.DataFrame(scores)} | {name: first(frame) for name, frame in curves.items()}
+    return {"scores": score_table(found)} | {name: first(frame) for name, frame in curves.items()}
 
 
 def figures(found: Evaluation) -> dict[str, Figure]:

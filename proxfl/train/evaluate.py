@@ -123,7 +123,7 @@ class Applied:
             )
         return own if added is None else added + own
 
-    def table(self, file: Path) -> Table:
+    def table(self, file: Source) -> Table:
         """A file with its target, without the rows that training would have dropped."""
         wanted = wanted_for(self.model.features, self.schema)
         wanted = wanted._replace(beside=beside_of(self.spec))
@@ -237,7 +237,11 @@ class Evaluation:
 
 
 def evaluate(
-    applied: Applied, files: Sequence[Path], threshold: float = 0.5, draws: int = 200, seed: int = 0
+    applied: Applied,
+    files: Sequence[Source],
+    threshold: float = 0.5,
+    draws: int = 200,
+    seed: int = 0,
 ) -> Evaluation:
     """Score a model on files, one per site; intervals are from that many draws of rows."""
     tables = [applied.table(file) for file in files]

@@ -113,6 +113,31 @@ def test_predictions_have_the_index_of_their_rows(fitted):
     )
 
 
+def test_scores_are_those_of_the_command_line(fitted, tmp_path):
+    fitted.save(tmp_path / "out")
+    with redirect_stdout(io.StringIO()) as told:
+        assert main(["evaluate", str(tmp_path / "out"), *files(tmp_path, "csv"), "--json"]) == 0
+    written, found = json.loads(told.getvalue()), fitted.evaluate(SITES)
+    for site, scores in {"overall": written["overall"], **written["sites"]}.items():
+        intervals = scores.pop("intervals")
+        assert found["value"][site].to_dict() == pytest.approx(scores, rel=1e-12)
+        low, high = intervals["auc"]
+        assert found.loc[(site, "auc"), ["low", "high"]].tolist() == pytest.approx([low, high])
+    assert "threshold must be between 0 and 1" in said(fitted.evaluate, SITES, threshold=1.0)
+    assert "south: there is no column 'y'" in said(
+        fitted.evaluate, {"south": SITES["south"].drop(columns="y")}
+    )
+
+
+def test_intercepts_of_sites_are_told_by_name():
+    found = px.fit(SITES, target="y", loss="logistic", site_intercepts=True)
+    scores = found.evaluate(SITES, draws=0, intercepts={"south": 0.5, "north": -1.0, "east": 0.0})
+    for name, b in {"south": 0.5, "north": -1.0}.items():
+        right = found.predict(SITES[name], b) == SITES[name]["y"]
+        assert scores.loc[(name, "accuracy"), "value"] == pytest.approx(right.mean())
+    assert "none is given for 'north'" in said(found.evaluate, SITES, intercepts={"south": 0.5})
+
+
 def test_the_certificate_and_the_costs_are_told(fitted):
     assert fitted.converged and fitted.optimality <= 1e-6 and 0 <= fitted.duality_gap < 1e-6
     assert fitted.history["objective"].iloc[-1] == pytest.approx(fitted.objective)
