@@ -152,8 +152,11 @@ PARTS = {"rounds": compared, "large": large, "idle": lambda: {"idle": [idle.meas
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure a federation on this machine.")
-    parser.add_argument("what", nargs="*", choices=PARTS, default=[*PARTS])
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"{', '.join(PARTS)}: all, if none")
     given = parser.parse_args()
+    given.what = given.what or [*PARTS]  # of a list, argparse knows no choices
+    if odd := set(given.what) - PARTS.keys():
+        parser.error(f"there is no {odd.pop()!r}")
     found = json.loads(PATH.read_text()) if PATH.exists() and given.what != [*PARTS] else {}
     found |= {"command": "python -m benchmarks.deploy", "machine": machine()}
     found |= {"what": WHAT, "notes": NOTES, "priority": priority()}

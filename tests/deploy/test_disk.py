@@ -9,6 +9,8 @@ from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server import status
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.status import ending
+from proxfl.deploy.site.noise import secret
+from proxfl.deploy.site.audit import Audit, faults
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
 from proxfl.errors import DISK, DiskError
 from proxfl.report import page
@@ -75,6 +77,26 @@ def test_a_deployed_run_outlives_full_disks_and_losses_of_power(tmp_path):
         lose_power(tmp_path / f"off {k}", k + SAMPLE, wanted, entries_survive=bool(k % 4 == 1))
 
 
+@pytest.mark.parametrize("entries_survive", [False, True])
+def test_a_line_of_the_audit_log_outlives_a_loss_of_power_once_it_is_entered(
+    entries_survive, tmp_path
+):
+    """At any operation; an answer leaves after that. There may be one line more, never fewer."""
+    entered, at = 0, 0
+    while entered < 3:
+        entered, at = 0, at + 1
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        with disk(folder, at) as faulty, contextlib.suppress(PowerLoss):
+            log = Audit(folder)
+            for number in range(3):
+                log.enter("answer", "s", question=f"q{number}")
+                entered += 1
+        faulty.after_power_loss(entries_survive)
+        assert entered <= Audit(folder).answers["s"] <= entered + 1
+        assert not list(faults(folder))
+
+
 @pytest.mark.soak
 def test_a_deployed_run_outlives_a_full_disk_at_any_operation(tmp_path):
     """A seed is an operation."""
@@ -89,6 +111,25 @@ def test_a_deployed_run_outlives_a_loss_of_power_at_any_operation(tmp_path):
     wanted, operations = straight(tmp_path / "sound")
     end = lambda seed: lose_power(tmp_path / str(seed), 1 + seed // 2, wanted, bool(seed % 2))
     soak("power_deployed", range(operations * 2), 10, lambda some: Counter(map(end, some)))
+
+
+@pytest.mark.parametrize("error", [FULL, None])
+def test_a_secret_is_whole_or_not_there(error, tmp_path):
+    """One that a full disk cut short kept the site from answering for good."""
+    ended = []
+    for at in range(1, 12):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        path = folder / "site" / "site.secret"
+        with disk(folder, at, error) as faulty:
+            try:
+                secret(path)
+            except (DiskError, PowerLoss):
+                ended.append(at)
+        if error is None:
+            faulty.after_power_loss(entries_survive=bool(at % 2))
+        assert secret(path) == secret(path)
+    assert ended
 
 
 def test_a_run_that_a_disk_ends_has_an_exit_code_of_its_own():
