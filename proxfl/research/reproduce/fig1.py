@@ -343,7 +343,8 @@ CLAIMS = (
             "the mean is dense": q["their mean"] > D / 2,
             "clients' models are sparse": q["clients' own"] <= D / 2,
         },
-        "A model counts as sparse if at most half of it is non-zero.",
+        "A model counts as sparse if at most half of it is non-zero. Clients start a round from the "
+        "mean, which is dense, and ten steps do not make their own models sparse again.",
     ),
     Claim(
         "FedMid: smaller steps are better",
