@@ -26,7 +26,7 @@ from proxfl.problem import Problem, Shard
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Swept:
     """What each run showed: `history[name][k]` is run k's column, NaN from where it diverged on."""
 
     rounds: np.ndarray
@@ -46,7 +46,7 @@ def sweep(
     seeds: Sequence[int] | None = None,
     cohort: int | None = None,
     progress: bool = True,
-) -> Sweep:
+) -> Swept:
     """Run every algorithm on its problem and shards; what is given once serves all of them."""
     count = len(algorithms)
     one = problems if isinstance(problems, Problem) else problems[0]
@@ -79,7 +79,7 @@ def sweep(
     seen = np.unique(history.pop("round"))
     lost = np.isnan(next(iter(history.values()))[:, -1])
     split = [jax.tree.map(lambda a, k=k: a[k], models) for k in range(count)]
-    return Sweep(seen[np.isfinite(seen)].astype(int), history, split, lost)
+    return Swept(seen[np.isfinite(seen)].astype(int), history, split, lost)
 
 
 @cache

@@ -37,7 +37,7 @@ from proxfl.train.train import Fit
 SUMMARY, REPORT = "path.json", "report.html"
 
 
-class Found(NamedTuple):
+class FoundPath(NamedTuple):
     """A path, its scores, and the model that a rule chose, refitted on all rows."""
 
     path: RegularisationPath
@@ -73,12 +73,12 @@ class Summary(TypedDict):
     at_the_end: bool
 
 
-def write(where: Path, found: Found, command: str) -> None:
+def write(where: Path, found: FoundPath, command: str) -> None:
     with whole_folder(where) as made:
         fill(made, found, command)
 
 
-def fill(made: Path, found: Found, command: str) -> None:
+def fill(made: Path, found: FoundPath, command: str) -> None:
     """Write the files into a folder that is there; the figures last, so that none can cost it."""
     training.save(made / folder.CHOSEN, found.fit, command)
     for name, frame in frames(found).items():
@@ -91,7 +91,7 @@ def fill(made: Path, found: Found, command: str) -> None:
         plots.save_figures(drawn, made / "figures")
 
 
-def frames(found: Found) -> dict[str, pd.DataFrame]:
+def frames(found: FoundPath) -> dict[str, pd.DataFrame]:
     path, validation = found.path, found.validation
     measured = ("nonzeros", "loss", "objective", "optimality", "converged", "rounds")
     along = {"weight": path.weights} | {name: getattr(path, name) for name in measured}
@@ -125,7 +125,7 @@ def fold_lines(path: RegularisationPath, validation: Validation, k: int) -> pd.D
     return pd.DataFrame(columns | {"rounds": validation.rounds[k]})
 
 
-def summary(found: Found, command: str) -> dict[str, Any]:
+def summary(found: FoundPath, command: str) -> dict[str, Any]:
     path, validation, index = found.path, found.validation, found.chosen
     walked, scored, fitted = path.traffic, validation.traffic, total(found.fit.ledger)
     rounds = int(path.first_rounds + path.rounds.sum())
@@ -164,7 +164,7 @@ def known(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def report(found: Found, drawn: dict[str, Any], command: str) -> Page:
+def report(found: FoundPath, drawn: dict[str, Any], command: str) -> Page:
     path, told = found.path, summary(found, command)
     title = f"{called(outcome_of(path.spec))}: the {path.sweep.axis} of a {path.spec.loss} model"
     page = Page(title, lead(found))
@@ -213,7 +213,7 @@ CAPTIONS = {
 }
 
 
-def lead(found: Found) -> str:
+def lead(found: FoundPath) -> str:
     path, index = found.path, found.chosen
     rule = {"min": "the least loss", "1se": "the rule of one standard error"}[found.rule]
     text = (
@@ -225,12 +225,12 @@ def lead(found: Found) -> str:
     return text
 
 
-def choice_columns(found: Found) -> list[str]:
+def choice_columns(found: FoundPath) -> list[str]:
     heads = ["rule", "weight", "size", "loss left out", "standard error"]
     return [*heads, *found.validation.scores]
 
 
-def choice_rows(found: Found) -> list[list[Any]]:
+def choice_rows(found: FoundPath) -> list[list[Any]]:
     """What each rule would choose: the weight, the size of the model and its scores."""
     path, validation, rows = found.path, found.validation, []
     for rule, (_, words) in CHOICES.items():
@@ -243,7 +243,7 @@ def choice_rows(found: Found) -> list[list[Any]]:
     return rows
 
 
-def folds(page: Page, found: Found) -> None:
+def folds(page: Page, found: FoundPath) -> None:
     validation, i = found.validation, found.chosen
     columns: dict[str, Any] = {
         "fold" if found.path.choice.by == "rows" else "site": validation.names,
@@ -255,7 +255,7 @@ def folds(page: Page, found: Found) -> None:
     page.table(list(columns), rows, "Each fold at the chosen weight.")
 
 
-def chosen_parts(page: Page, found: Found) -> None:
+def chosen_parts(page: Page, found: FoundPath) -> None:
     """What the chosen model holds, and in how many folds."""
     validation, spec = found.validation, found.path.spec
     shares = dict(zip(validation.parts, validation.stability[found.chosen].tolist(), strict=True))

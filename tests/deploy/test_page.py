@@ -15,7 +15,7 @@ import pytest
 from proxfl.cli.commands.federate import views
 from proxfl.deploy.ops import page as pages
 from proxfl.deploy.ops.home import PAGE, SITE_STATUS, Home, write_json
-from proxfl.deploy.ops.page import CONNECTIONS, WATCHERS, Page
+from proxfl.deploy.ops.page import CONNECTIONS, WATCHERS, StatusPage
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.status import Status, after_round, so_far
@@ -46,7 +46,7 @@ def quick(monkeypatch):
 
 @contextlib.contextmanager
 def opened(folder, view=lambda: SHOWN):
-    made = Page(folder, view)
+    made = StatusPage(folder, view)
     try:
         yield made
     finally:

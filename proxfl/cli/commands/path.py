@@ -105,7 +105,7 @@ def asked(args: argparse.Namespace) -> tuple[Spec, Choice]:
 
 
 def work(spec: Spec, choice: Choice) -> Any:
-    from proxfl.report.path import Found
+    from proxfl.report.path import FoundPath
 
     tables = read_tables(spec)
     folds = len(deal(spec, choice, tables))
@@ -114,7 +114,7 @@ def work(spec: Spec, choice: Choice) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said at the end
         fit = run(begin(walked.spec_at(validation.chosen(choice.rule)), tables))
-    return Found(walked, validation, fit)
+    return FoundPath(walked, validation, fit)
 
 
 def show(told: dict[str, Any], chosen: Any, where: Path) -> None:

@@ -40,7 +40,7 @@ class Kept(TypedDict):
     token: str
 
 
-class Page:
+class StatusPage:
     """Serves what `view` gives, from threads of its own, until it is closed."""
 
     def __init__(self, folder: Path, view: View):

@@ -25,7 +25,7 @@ from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.masked import MaskedRun, charter_of, with_parts
 from proxfl.deploy.server.status import TRAINING, Status, after_round, so_far
 from proxfl.errors import InputError
-from proxfl.report.path import Found
+from proxfl.report.path import FoundPath
 from proxfl.storage.sealed import SUFFIX, read_arrays, write_arrays
 from proxfl.train.drivers.driver import Driver, Record
 from proxfl.train.local import Traffic, total
@@ -71,7 +71,7 @@ class PathRun:
     status: Status
     traffic: list[Traffic] = field(default_factory=list)
 
-    def run(self) -> Found:
+    def run(self) -> FoundPath:
         begun, resumed = time.monotonic(), (self.out / EXCHANGES).exists()
         program, fingerprints, more = self.masked() if self.study.masked else self.clear()
         if program.found is None:
@@ -175,7 +175,7 @@ def sums_in(site: str, answer: Any, question: Question) -> np.ndarray:
     return found
 
 
-def found_of(program: PathOfSums, fit: Fit, ledger: Ledger) -> Found:
+def found_of(program: PathOfSums, fit: Fit, ledger: Ledger) -> FoundPath:
     """What a program came to, and what its exchanges cost."""
 
     def sent(kind: str) -> Traffic:
@@ -185,4 +185,4 @@ def found_of(program: PathOfSums, fit: Fit, ledger: Ledger) -> Found:
     if program.path is None or program.validation is None:
         raise RuntimeError("A path that has ended has found something.")
     walked = replace(program.path, traffic=sent("models"))
-    return Found(walked, replace(program.validation, traffic=sent("left_out")), fit)
+    return FoundPath(walked, replace(program.validation, traffic=sent("left_out")), fit)

@@ -64,7 +64,7 @@ class Part(NamedTuple):
     high: float
 
 
-class Judged(NamedTuple):
+class JudgedClaim(NamedTuple):
     """A claim with what became of it."""
 
     name: str
@@ -78,11 +78,11 @@ class Judged(NamedTuple):
     note: str
 
 
-def judge(claim: Claim, table: Frame) -> Judged:
+def judge(claim: Claim, table: Frame) -> JudgedClaim:
     """The verdict on one claim, by the table of its experiment."""
     draws = claim.measure(table)
     parts = [part(what, true, claim.certain) for what, true in claim.parts(draws).items()]
-    return Judged(
+    return JudgedClaim(
         claim.name,
         verdict(parts),
         claim.place,
@@ -118,7 +118,9 @@ def medians(draws: Frame) -> dict[str, str]:
     return {str(name): with_interval(draws[name]) for name in draws}
 
 
-def together(name: str, place: str, quote: str, judged: Mapping[str, Judged | None]) -> Judged:
+def together(
+    name: str, place: str, quote: str, judged: Mapping[str, JudgedClaim | None]
+) -> JudgedClaim:
     """A claim that other claims add up to: it holds if all do, and does not if none does."""
     known = {key: found.verdict for key, found in judged.items() if found is not None}
     if len(known) < len(judged):
@@ -128,11 +130,11 @@ def together(name: str, place: str, quote: str, judged: Mapping[str, Judged | No
     else:
         outcome = FAILS if set(known.values()) == {FAILS} else IN_PART
     rule = "Holds if all the claims it sums up hold, does not if none does."
-    return Judged(name, outcome, place, quote, "the verdicts named", rule, known, [], "")
+    return JudgedClaim(name, outcome, place, quote, "the verdicts named", rule, known, [], "")
 
 
 def write(
-    claims: Sequence[Judged], findings: Mapping[str, Any], folder: Path, command: str
+    claims: Sequence[JudgedClaim], findings: Mapping[str, Any], folder: Path, command: str
 ) -> None:
     """claims.json and claims.md, the same content twice."""
     rows = [claim._asdict() | {"parts": [p._asdict() for p in claim.parts]} for claim in claims]
@@ -141,7 +143,9 @@ def write(
     write_text(folder / "claims.md", "\n".join(as_markdown(claims, findings, command)))
 
 
-def as_markdown(claims: Sequence[Judged], findings: Mapping[str, Any], command: str) -> list[str]:
+def as_markdown(
+    claims: Sequence[JudgedClaim], findings: Mapping[str, Any], command: str
+) -> list[str]:
     made = [f"Made by `{command}`.", ""]
     if not claims:
         about = (

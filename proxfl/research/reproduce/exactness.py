@@ -151,7 +151,7 @@ def with_bounds(frame: Frame, c: Case) -> Frame:
     start = theory.starting(
         c.problem, c.shards, c.problem.g.prox(c.problem.x0, setting.step), c.optimum
     )
-    noise = None if batch is None else theory.Noise(k.variance.value / batch, k.effective)
+    noise = None if batch is None else theory.GradientNoise(k.variance.value / batch, k.effective)
     rounds, mu = frame["round"].to_numpy(), k.proximal_pl.value
     omega1 = start.gap + setting.step / setting.eta_g**2 * start.heterogeneity
     if c.measure == RESIDUAL:

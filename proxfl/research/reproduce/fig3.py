@@ -34,7 +34,7 @@ from proxfl.core import Algorithm
 from proxfl.data.mnist import Mnist, Pictures, mnist
 from proxfl.data.partition import hand_out, paper_mnist
 from proxfl.engine.measure import Accuracy, Nonzeros, Observer
-from proxfl.engine.sweep import Sweep, sweep
+from proxfl.engine.sweep import Swept, sweep
 from proxfl.points import Tree
 from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox.leaves import OnLeaves
@@ -147,7 +147,7 @@ def federate(pictures: Pictures, clients: int, seeds: int) -> list[Shard]:
     return [Shard(jax.tree.map(lengthen, s.examples), s.size, s.weight) for s in made]
 
 
-def run_case(case: Case, settings: Settings, shards: Sequence[Shard], test: Pictures) -> Sweep:
+def run_case(case: Case, settings: Settings, shards: Sequence[Shard], test: Pictures) -> Swept:
     """All seeds of one case."""
     algorithm = METHODS[case.method](settings.eta, settings.eta_g, case.tau)
     g, seeds = OnLeaves(L1(case.theta)), range(settings.seeds)
@@ -170,7 +170,7 @@ def run_case(case: Case, settings: Settings, shards: Sequence[Shard], test: Pict
         )
 
 
-def as_csv(case: Case, seen: Sweep) -> str:
+def as_csv(case: Case, seen: Swept) -> str:
     """One row per seed and observed round."""
     made = {"version": __version__, "device": jax.devices()[0].device_kind}
     seeds, observations = seen.history["accuracy"].shape

@@ -11,7 +11,7 @@ from proxfl.console.progress import progress
 from proxfl.drawing.plots import Frame, save_figures
 from proxfl.engine.compiled import forget_if_many
 from proxfl.report.page import Page
-from proxfl.research.reproduce.claims import Judged, found, in_words, judge, together, write
+from proxfl.research.reproduce.claims import JudgedClaim, found, in_words, judge, together, write
 from proxfl.research.reproduce.settings import keep
 from proxfl.storage.files import whole
 
@@ -45,7 +45,7 @@ COMPARISONS = (
 )
 
 
-def reproduce(names: Sequence[str], out: Path, quick: bool, command: str) -> list[Judged]:
+def reproduce(names: Sequence[str], out: Path, quick: bool, command: str) -> list[JudgedClaim]:
     """Every target's data, figures and claims under `out`, and one report over all of them.
 
     A target whose data are there already is not computed again, so an interrupted run goes on
@@ -53,7 +53,7 @@ def reproduce(names: Sequence[str], out: Path, quick: bool, command: str) -> lis
     """
     title = "The paper's experiments, run again" if set(names) != {"sites"} else "Real sites"
     page = Page(title, f"Made by: {command}")
-    claims: list[Judged] = []
+    claims: list[JudgedClaim] = []
     besides: dict[str, Any] = {}
     for name in names:
         module: Any = importlib.import_module(TARGETS[name])

@@ -4,7 +4,7 @@ from proxfl.research.theory.constants import Constant as Constant
 from proxfl.research.theory.constants import Constants as Constants
 from proxfl.research.theory.constants import estimate as estimate
 from proxfl.research.theory.constants import sample_variance as sample_variance
-from proxfl.research.theory.exact import Noise as Noise
+from proxfl.research.theory.exact import GradientNoise as GradientNoise
 from proxfl.research.theory.exact import Setting as Setting
 from proxfl.research.theory.exact import Start as Start
 from proxfl.research.theory.exact import starting as starting
@@ -16,8 +16,8 @@ from proxfl.research.theory.paper import bound_36 as bound_36
 from proxfl.research.theory.paper import bound_37 as bound_37
 from proxfl.research.theory.paper import descent_allowance as descent_allowance
 from proxfl.research.theory.paper import noise_coefficient as noise_coefficient
-from proxfl.research.theory.steps import Condition as Condition
-from proxfl.research.theory.steps import Proposal as Proposal
+from proxfl.research.theory.steps import StepCondition as StepCondition
+from proxfl.research.theory.steps import StepProposal as StepProposal
 from proxfl.research.theory.steps import conditions as conditions
 from proxfl.research.theory.steps import propose as propose
 from proxfl.research.theory.steps import steps_35 as steps_35

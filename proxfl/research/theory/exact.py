@@ -42,7 +42,7 @@ def heterogeneity(problem: Problem, shards: Shard, p: Point, gradient: Point):
     return mean_over_clients(squared, shards)
 
 
-class Noise(NamedTuple):
+class GradientNoise(NamedTuple):
     """Of one minibatch gradient at one client; the mean over a round has sbar2."""
 
     variance: float = 0.0  # sigma2 / b
@@ -82,13 +82,13 @@ class Setting(NamedTuple):
         grown = (1 + self.theta / self.tau) ** (self.tau * (1 - t) - 1)
         return float(np.mean(np.sqrt(t + t**2) * grown))
 
-    def sbar2(self, noise: Noise) -> float:
+    def sbar2(self, noise: GradientNoise) -> float:
         return noise.variance / (noise.effective * self.tau)
 
-    def nu2(self, noise: Noise) -> float:
+    def nu2(self, noise: GradientNoise) -> float:
         return (self.step / self.eta_g) ** 2 * noise.variance / self.tau
 
-    def first_drift(self, start: Start, noise: Noise) -> float:
+    def first_drift(self, start: Start, noise: GradientNoise) -> float:
         kappa = drift(self.theta, self.eta_g, self.tau).kappa
         apart = math.sqrt(start.heterogeneity + start.stationarity)
         return kappa * self.step / self.eta_g * apart + self.chi * math.sqrt(self.nu2(noise))
@@ -104,19 +104,19 @@ class Setting(NamedTuple):
         """
         return min(mu, max(0.0, margin(*self, noisy=noisy)) / self.step)
 
-    def residual(self, start: Start, rounds, noise: Noise | None = None):
+    def residual(self, start: Start, rounds, noise: GradientNoise | None = None):
         """Theorems A and C1: the mean over rounds of |G|^2 is at most this."""
-        twice, noise = (1, Noise()) if noise is None else (2, noise)
+        twice, noise = (1, GradientNoise()) if noise is None else (2, noise)
         first = twice * (self.L * self.first_drift(start, noise)) ** 2 / (1 - self.beta)
         ripple = 2 * self.sbar2(noise) + (2 * self.chi * self.L / (1 - self.beta)) ** 2 * self.nu2(
             noise
         )
         return (2 * start.gap / self.step + first) / np.asarray(rounds) + ripple
 
-    def objective(self, start: Start, mu: float, rounds, noise: Noise | None = None):
+    def objective(self, start: Start, mu: float, rounds, noise: GradientNoise | None = None):
         """Theorems B and C1, with the proximal PL inequality: F - F* is at most this."""
         twice, noisy = (1, False) if noise is None else (2, True)
-        noise, mu = noise or Noise(), self.usable(mu, noisy)
+        noise, mu = noise or GradientNoise(), self.usable(mu, noisy)
         rho, beta = 1 - mu * self.step, self.beta
         first = over((self.L * self.first_drift(start, noise)) ** 2 * self.step, rho - beta)
         drifted = over(2 * (self.chi * self.L) ** 2 * self.nu2(noise), (1 - beta) * (rho - beta))

@@ -18,7 +18,7 @@ NEARLY = 1e-12  # relative: steps that meet a condition with equality meet it
 NO_RATE = 1e-9  # what is left of a linear rate by bisection where there is none
 
 
-class Condition(NamedTuple):
+class StepCondition(NamedTuple):
     """One demand of one theorem; `holds` is None where it rests on an estimate."""
 
     theorem: str
@@ -26,19 +26,19 @@ class Condition(NamedTuple):
     sentence: str
 
 
-def demand(theorem: str, holds: bool, sentence: str, *rests_on: Constant) -> Condition:
+def demand(theorem: str, holds: bool, sentence: str, *rests_on: Constant) -> StepCondition:
     """An estimate is the best that its constant can be: L is no smaller, mu no larger.
 
     Every demand here is easier with better constants, so that one which fails with estimates fails
     for certain, while one that holds with them may fail with the truth.
     """
     if not all(constant.known for constant in rests_on):
-        return Condition(theorem, None, sentence)
+        return StepCondition(theorem, None, sentence)
     proven = all(constant.proven for constant in rests_on)
-    return Condition(theorem, (True if proven else None) if holds else False, sentence)
+    return StepCondition(theorem, (True if proven else None) if holds else False, sentence)
 
 
-def conditions(constants: Constants, steps: Decoupled, noisy: bool = False) -> list[Condition]:
+def conditions(constants: Constants, steps: Decoupled, noisy: bool = False) -> list[StepCondition]:
     """Whether (eta, eta_g, tau) is covered by each theorem, and why or why not.
 
     Of ours, those of full gradients or, if noisy, those of minibatches.
@@ -49,7 +49,7 @@ def conditions(constants: Constants, steps: Decoupled, noisy: bool = False) -> l
     return [*smooth, pl, *strongly_convex(constants, steps), *fitting]
 
 
-def non_convex(theorem: str, constants: Constants, steps: Decoupled) -> list[Condition]:
+def non_convex(theorem: str, constants: Constants, steps: Decoupled) -> list[StepCondition]:
     L, least = constants.smoothness, max(1.5, math.sqrt(constants.clients / 8))
     server = float(steps.eta_g)
     sentence = f"eta_g is {server:.4g}, at least max(1.5, sqrt(n/8)) = {least:.4g}"
@@ -60,7 +60,7 @@ def non_convex(theorem: str, constants: Constants, steps: Decoupled) -> list[Con
     ]
 
 
-def strongly_convex(constants: Constants, steps: Decoupled) -> list[Condition]:
+def strongly_convex(constants: Constants, steps: Decoupled) -> list[StepCondition]:
     L, mu, root = constants.smoothness, constants.strong_convexity, math.sqrt(constants.clients)
     server = float(steps.eta_g)
     sentence = f"eta_g is {server:.4g}, and must be sqrt(n) = {root:.4g}"
@@ -72,7 +72,7 @@ def strongly_convex(constants: Constants, steps: Decoupled) -> list[Condition]:
     ]
 
 
-def ours(constants: Constants, steps: Decoupled, noisy: bool) -> list[Condition]:
+def ours(constants: Constants, steps: Decoupled, noisy: bool) -> list[StepCondition]:
     """Theorem A, for every convex g, and B, which adds a linear rate; with noise, both in C1.
 
     B holds with any constant below mu as well, so that it asks only for some that (**) allows.
@@ -94,7 +94,7 @@ def ours(constants: Constants, steps: Decoupled, noisy: bool) -> list[Condition]
     ]
 
 
-def envelope(constants: Constants, steps: Decoupled) -> list[Condition]:
+def envelope(constants: Constants, steps: Decoupled) -> list[StepCondition]:
     """Theorem C2, whose floor goes to zero with the step."""
     L, server = constants.smoothness, float(steps.eta_g)
     return [
@@ -104,7 +104,7 @@ def envelope(constants: Constants, steps: Decoupled) -> list[Condition]:
     ]
 
 
-def of_the_paper(theorem: str, constants: Constants) -> list[Condition]:
+def of_the_paper(theorem: str, constants: Constants) -> list[StepCondition]:
     """What all theorems of the paper assume of g and of the clients."""
     B, equal = constants.subgradient.value, constants.effective / constants.clients
     return [
@@ -114,22 +114,22 @@ def of_the_paper(theorem: str, constants: Constants) -> list[Condition]:
     ]
 
 
-def short(theorem: str, steps: Decoupled, limit: float, words: str, *on: Constant) -> Condition:
+def short(theorem: str, steps: Decoupled, limit: float, words: str, *on: Constant) -> StepCondition:
     long = float(steps.eta_round)
     sentence = f"{ROUND} is {long:.4g}, at most {words} = {limit:.4g}"
     return demand(theorem, long <= limit * (1 + NEARLY), sentence, *on)
 
 
-def convex(theorem: str, constants: Constants) -> Condition:
+def convex(theorem: str, constants: Constants) -> StepCondition:
     return demand(theorem, constants.convex_penalty, "g is convex")
 
 
-def positive(theorem: str, name: str, mu: Constant) -> Condition:
+def positive(theorem: str, name: str, mu: Constant) -> StepCondition:
     found = f"{mu.value:.4g}" if mu.known else "not known"
     return demand(theorem, mu.value > 0, f"{name} is {found}, and must be positive", mu)
 
 
-class Proposal(NamedTuple):
+class StepProposal(NamedTuple):
     """Steps, and what is known of them."""
 
     name: str
@@ -137,7 +137,9 @@ class Proposal(NamedTuple):
     standing: str
 
 
-def propose(constants: Constants, tau: int, eta_g: float, noisy: bool = False) -> list[Proposal]:
+def propose(
+    constants: Constants, tau: int, eta_g: float, noisy: bool = False
+) -> list[StepProposal]:
     """Steps that meet each theorem's conditions with equality, and those to try first.
 
     Left out are theorems one of whose demands fails. The steps to try first rest on the server's
@@ -165,9 +167,9 @@ def propose(constants: Constants, tau: int, eta_g: float, noisy: bool = False) -
         holds = [c.holds for c in conditions(constants, steps, noisy) if c.theorem == theorem]
         if False not in holds:
             standing = "covered" if all(holds) else "not known: rests on an estimate"
-            found.append(Proposal(name, steps, standing))
+            found.append(StepProposal(name, steps, standing))
     practical = with_round(1 / L_f, max(1.0, L / (L_f * tau)), tau)
-    return [*found, Proposal("to try first: 1/L of the mean loss", practical, "no theorem")]
+    return [*found, StepProposal("to try first: 1/L of the mean loss", practical, "no theorem")]
 
 
 def steps_35(constants: Constants, tau: int) -> Decoupled:

@@ -30,8 +30,8 @@ def noisy(
     return Seen(run(sites, case, step, eta_g, tau, ROUNDS, 3.0, REPLICATES, seed=seed))
 
 
-def noise_of(s: Seen) -> theory.Noise:
-    return theory.Noise(s.run.sigma**2, float(1 / np.sum(s.sites.w**2)))
+def noise_of(s: Seen) -> theory.GradientNoise:
+    return theory.GradientNoise(s.run.sigma**2, float(1 / np.sum(s.sites.w**2)))
 
 
 def lower(squares) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 import proxfl as px
 from proxfl.algorithms.exactness import drift, longest_step, margin
-from proxfl.research.theory import Noise, Setting, Start
+from proxfl.research.theory import GradientNoise, Setting, Start
 
 TAUS = (1, 2, 3, 5, 10, 30, 100, 1000)
 SERVER = (1.0, 1.5, 2.0, 4.0, 16.0)
@@ -141,5 +141,5 @@ def test_a_linear_mean_loss_limits_steps_by_its_clients_only():
 
 
 def test_without_a_contraction_noise_adds_up():
-    beyond = at(0.9).objective(Start(1.0, 0.0, 0.0), 1.0, 10, Noise(1.0, 2.0))
+    beyond = at(0.9).objective(Start(1.0, 0.0, 0.0), 1.0, 10, GradientNoise(1.0, 2.0))
     assert beyond == math.inf

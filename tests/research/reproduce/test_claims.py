@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from proxfl.research.reproduce import claims
-from proxfl.research.reproduce.claims import FAILS, HOLDS, IN_PART, UNTESTED, Claim, Judged
+from proxfl.research.reproduce.claims import FAILS, HOLDS, IN_PART, UNTESTED, Claim, JudgedClaim
 from proxfl.research.reproduce.fig1 import METHODS
 from proxfl.research.reproduce.targets import COMPARISONS, TARGETS
 
@@ -156,7 +156,7 @@ EXAMPLES = {
 UNDECIDED = ("FedDR and FedADMM need very many local updates",)
 
 
-def judged(claim: Claim, row, draws=DRAWS) -> Judged:
+def judged(claim: Claim, row, draws=DRAWS) -> JudgedClaim:
     given = pd.DataFrame([row] * (1 if claim.certain else draws))
     return claims.judge(claim._replace(measure=lambda table: given), None)
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from proxfl.data.mnist import Mnist, Pictures
-from proxfl.engine.sweep import Sweep
+from proxfl.engine.sweep import Swept
 from proxfl.research.reproduce import fig3, network
 from proxfl.research.reproduce.fig3 import Case, Settings
 from proxfl.research.runs import where
@@ -38,7 +38,7 @@ def done(digits, monkeypatch):
         ran.append(case)
         names = ("accuracy", "loss", "penalty", "nonzeros")
         history = {name: np.tile(np.linspace(0.1, 0.9, 3), (2, 1)) / len(ran) for name in names}
-        return Sweep(np.arange(3), history, [], np.zeros(2, bool))
+        return Swept(np.arange(3), history, [], np.zeros(2, bool))
 
     monkeypatch.setattr(fig3, "run_case", pretend)
     return ran

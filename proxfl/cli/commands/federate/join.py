@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.cli.commands.federate import views
-    from proxfl.deploy.ops.page import Page
+    from proxfl.deploy.ops.page import StatusPage
     from proxfl.deploy.protocol.membership import known, read_membership
     from proxfl.deploy.site.office import Office
     from proxfl.deploy.site.policy import FILE as POLICY
@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
     begun += f"Logs: {folder}. Policy: {folder / POLICY}."
     command = (home, site, args.data.resolve(), args.server, not args.insecure)
     view = views.of_site(folder, site, membership.name, args.server)
-    page = (lambda: Page(folder, view)) if args.page else None
+    page = (lambda: StatusPage(folder, view)) if args.page else None
     code = until_stopped(lambda: start(*command), begun, speaker(folder), page)
     print(f"Site {site} is stopped.")
     return code

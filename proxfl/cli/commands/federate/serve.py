@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.cli.commands.federate import views
-    from proxfl.deploy.ops.page import Page
+    from proxfl.deploy.ops.page import StatusPage
     from proxfl.deploy.protocol.membership import LiveMembership
 
     home = Home(args.folder.resolve())
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
     begun += f"Logs: {home.server}."
     look = watcher(home, membership) if secure else lambda: None
     view = views.of_server(home, membership, secure, lambda: certificate_warning(home))
-    page = (lambda: Page(home.server, view)) if args.page else None
+    page = (lambda: StatusPage(home.server, view)) if args.page else None
     code = until_stopped(lambda: start(home, host, args.port, secure), begun, look, page)
     print("The server is stopped.")
     return code
