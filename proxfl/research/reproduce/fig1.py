@@ -213,7 +213,8 @@ def main_variants(frame: Frame) -> Frame:
 
 
 def draw(frame: Frame) -> dict[str, Figure]:
-    figures, shown = {}, main_variants(frame)
+    # Other rows are of single draws, and a median over draws needs all of them.
+    figures, shown = {}, main_variants(frame[drawn(frame)])
     for panel in ("paper", "calibrated"):
         figure, axes = plots.panels(2, height=3.6)
         for ax, tau in zip(axes, ROUNDS, strict=True):
@@ -343,8 +344,8 @@ CLAIMS = (
             "the mean is dense": q["their mean"] > D / 2,
             "clients' models are sparse": q["clients' own"] <= D / 2,
         },
-        "A model counts as sparse if at most half of it is non-zero. Clients start a round from the "
-        "mean, which is dense, and ten steps do not make their own models sparse again.",
+        "A model counts as sparse if at most half of it is non-zero. Clients start a round from "
+        "the mean, which is dense, and ten steps do not make their own models sparse again.",
     ),
     Claim(
         "FedMid: smaller steps are better",

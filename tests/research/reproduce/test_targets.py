@@ -100,6 +100,25 @@ def test_fig1_keeps_the_first_round_at_each_level_as_finely_as_it_observed():
     assert len(kept) < len(table) / 10
 
 
+def test_fig1_draws_medians_through_rounds_of_which_all_draws_are_kept():
+    seen = pd.DataFrame({"tau": 10, "round": range(2001), "nonzeros": 1.0})
+    tables = [
+        seen.assign(
+            seed=seed, method=name, variant="" if i < 3 else "mu", panel=panel, tau=tau
+        ).assign(optimality=(0.99 - seed / 1000) ** seen["round"].to_numpy(float))
+        for panel in ("paper", "calibrated")
+        for tau in fig1.ROUNDS
+        for i, name in enumerate(fig1.METHODS)
+        for seed in range(2)
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    late = table["seed"] * 1.0 + table["round"] == 77  # a row that one draw has alone
+    for figure in fig1.draw(table[fig1.drawn(table) | late]).values():
+        for line in (line for ax in figure.axes for line in ax.get_lines()):
+            assert len(line.get_xdata()) > 2 and 77 not in line.get_xdata()
+            assert 76 not in line.get_xdata()
+
+
 @pytest.mark.parametrize("stamp", [None, "{}\n"])
 def test_data_of_other_or_unknown_settings_are_refused(tmp_path, stamp):
     (tmp_path / "data-quick.csv").write_text("panel\n")
