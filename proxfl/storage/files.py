@@ -122,18 +122,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
 
 
-def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Create a file with its permissions from the first byte on; never overwrite one."""
-    with written(path):
-        handle = os.open(path, NEW, mode)
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, mode)  # whatever the umask
-            file.write(data)
-            file.flush()
-            os.fsync(handle)
-        sync_folder(path.parent)
-
-
 def write_bytes(path: str | os.PathLike, data: bytes, private: bool = False) -> None:
     with whole(path, private) as file:
         file.write(data)

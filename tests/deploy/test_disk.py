@@ -9,8 +9,8 @@ from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server import status
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.status import ending
-from proxfl.deploy.site.noise import secret
 from proxfl.deploy.site.audit import Audit, faults
+from proxfl.deploy.site.noise import secret
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
 from proxfl.errors import DISK, DiskError
 from proxfl.report import page

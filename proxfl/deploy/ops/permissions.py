@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from proxfl.storage.files import make_folder, written
-from proxfl.storage.files import write_new as write_new
 
 
 def private_folder(folder: Path) -> Path:

@@ -21,12 +21,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from proxfl.core import Algorithm
-from proxfl.deploy.ops.permissions import private_folder, write_new
+from proxfl.deploy.ops.permissions import locked, private_folder
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.storage.checkpoint import content_of
+from proxfl.storage.files import write_bytes
 from proxfl.storage.sealed import read_sealed, sealed
 
-FILE = "noise.secret"
+FILE, LOCK = "noise.secret", "secret.lock"
 BYTES = 32
 
 
@@ -43,10 +44,11 @@ def keep_noise(given: Algorithm, own: Algorithm) -> None:
 
 
 def secret(path: Path) -> bytes:
-    """Random bytes of the site's own, made when first asked for."""
+    """Random bytes of the site's own, made when first asked for: whole or not at all, and once."""
     if not path.exists():
-        private_folder(path.parent)
-        write_new(path, sealed(secrets.token_bytes(BYTES)))
+        with locked(private_folder(path.parent) / LOCK):
+            if not path.exists():  # another process may have made them meanwhile
+                write_bytes(path, sealed(secrets.token_bytes(BYTES)), private=True)
     return read_sealed(path)
 
 
