@@ -33,6 +33,7 @@ from proxfl.deploy.masking.messages import (
     reply_payload,
 )
 from proxfl.deploy.masking.path import models_in
+from proxfl.deploy.masking.record import FILE as RECORD
 from proxfl.deploy.masking.replica import Program, Question
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.training import SETUP, MaskedTraining
@@ -72,6 +73,11 @@ class CharterFile(TypedDict):
     charter: str
 
 
+def has_replied(office: Office, study: Study) -> bool:
+    """Whether a site has answered anything of a study: from then on its flag is all it says."""
+    return (office.place(study.id) / FOLDER / RECORD).exists()
+
+
 Parts = tuple[Program, Callable[[Question], tuple[np.ndarray, bool]]]
 
 
@@ -109,10 +115,17 @@ PARTS: dict[str, Callable[["FollowingSite", Charter], Parts]] = {
 
 
 class FollowingSite:
-    """A table, and the run that is followed once all have met."""
+    """A table, and the run that is followed once all have met.
 
-    def __init__(self, study: Study, name: str, table: Table, office: Office):
+    `withheld`, it sets its flag in every reply: where a site that has answered some may not go on,
+    a sentence would say which site that is, and for which of its rules.
+    """
+
+    def __init__(
+        self, study: Study, name: str, table: Table, office: Office, withheld: bool = False
+    ):
         self.study, self.name, self.table, self.office = study, name, table, office
+        self.withheld, self.overspent = withheld, False
         self.folder = office.place(study.id) / FOLDER
         self.asked, self.account = Asked(office, study.id), account_of(office, study)
         self.member: Member | None = None
@@ -139,7 +152,8 @@ class FollowingSite:
         return list(labels(self.table.y)) if self.tells_labels else []
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
-        self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
+        if not has_replied(self.office, self.study):
+            self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
         charter = Charter(tuple(self.table.features), tuple(self.labels))
         self.asked.enter("enter", setup=True)
         key = self.office.signer.public_key().public_bytes_raw()
@@ -177,8 +191,10 @@ class FollowingSite:
         if self.tells_labels:
             about = Proposal(self.study, self.table, site=self.name)
             for objection in large_with(self.office.policy, about, charter.labels):
-                log.warning("Site %s met no charter: %s", self.name, objection.detail)
-                raise BadMessage(f"Site {self.name} declines: {objection.sentence}.")
+                log.warning("Site %s is met by too large a charter", self.name)
+                self.withheld = has_replied(self.office, self.study)
+                if not self.withheld:
+                    raise BadMessage(f"Site {self.name} declines: {objection.sentence}.")
         elif charter.labels:
             raise BadMessage("The charter has labels where the study leaves none to be told.")
 
@@ -201,24 +217,32 @@ class FollowingSite:
         return Member(self.office.signer, *about, run, self.sums, self.noise)
 
     def noise(self, tip: bytes, question: Question) -> np.ndarray | None:
-        """This site's noise for a question of a round, once it has been counted."""
+        """This site's noise for a question of a round, once it has been counted; also where no
+        more may be spent, so that a flag takes as long."""
         if self.account is None or question.kind in SETUP:
             return None
         rows = self.office.fingerprint(self.table.fingerprint)
         seed = self.account.seed(tip, question.content, bytes.fromhex(rows))
         try:
-            self.account.spend(self.name, seed)
+            if not self.withheld:
+                self.account.spend(self.name, seed)
+            self.overspent = False
         except BadMessage as error:
-            raise Refused(str(error)) from None
+            log.warning("Site %s sets its flag: %s", self.name, error)
+            self.overspent = True
         return self.account.noise.words(seed, question.length, self.table.rows)
 
     def sums(self, question: Question) -> tuple[np.ndarray, bool]:
-        """This site's part of a sum, and whether it may leave; on the audit log before it does."""
+        """This site's part of a sum, and whether it may leave; on the audit log before it does.
+
+        It is computed even if it may not: else the site that flags would be the one that is early.
+        """
         setup = question.kind in UNCOUNTED
         try:
+            values, sound = self.answers(question)
+            sound = sound and not (self.withheld or self.overspent)
             if not setup:
                 self.asked.check(self.name, self.table.rows, models_in(question))
-            values, sound = self.answers(question)
         except (DiskError, DamageError):
             raise
         except Exception:  # what it was may tell of a row: the flag tells nothing else
@@ -243,6 +267,9 @@ class FollowingSite:
             return reply_payload(self.member.answer(call))
         except Refused as error:
             raise BadMessage(f"Site {self.name} does not answer: {error}") from None
+        except Exception:  # of what kind it is may hang on a row
+            log.exception("Site %s fails to answer", self.name)
+            raise BadMessage(f"Site {self.name} does not answer; its log says why.") from None
 
     def sign(self, question: dict[str, Value]) -> dict[str, Value]:
         if self.member is None:

@@ -7,7 +7,7 @@ worker of its own, made from what is in the study's folder: a process that start
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from proxfl.deploy.site import company, worker
 from proxfl.deploy.site.audit import STUDY
 from proxfl.deploy.site.description import DescriptionSite
 from proxfl.deploy.site.evaluation import EvaluationSite
-from proxfl.deploy.site.following import FollowingSite
+from proxfl.deploy.site.following import FollowingSite, has_replied
 from proxfl.deploy.site.office import STUDIES, Office
 from proxfl.deploy.site.path import PathSite
 from proxfl.deploy.site.policy import FILE as POLICY
@@ -93,8 +93,12 @@ class Reception:
         return {"decision": decision, "reason": reason}
 
     def decide(self, study: Study) -> tuple[str, str]:
-        self.held_to = self.office.policy
-        proposal, found = self.judged(study)
+        """What the site does about a study, and why; it is open, if the site takes part."""
+        return self.decided(study, *self.judged(study))
+
+    def decided(
+        self, study: Study, proposal: Proposal | None, found: Sequence[Objection]
+    ) -> tuple[str, str]:
         final = [one for one in found if not one.waits]
         decision = DECLINES if final else WAITS if found else TAKES_PART
         why = next(iter(final or found), Objection(""))
@@ -131,6 +135,7 @@ class Reception:
 
     def judged(self, study: Study) -> tuple[Proposal | None, list[Objection]]:
         """A study with its table, if that can be read, and what there is against it."""
+        self.held_to = self.office.policy
         found = list(self.foreign(study))
         if found and not found[0].waits:
             return None, found
@@ -177,7 +182,13 @@ class Reception:
             study = next(known, None)
             if study is None:
                 raise BadMessage(f"Site {self.name} takes part in no such study; propose it.")
-            decision, reason = self.decide(study)
+            proposal, found = self.judged(study)
+            decision, reason = self.decided(study, proposal, found)
+            if tag not in self.open and study.masked and has_replied(self.office, study):
+                if proposal is None:
+                    raise BadMessage(f"Site {self.name} does not answer; its log says why.")
+                about = (study, self.name, proposal.table, self.office)
+                self.open = {tag: FollowingSite(*about, withheld=True).worker()}
             if tag not in self.open:
                 raise BadMessage(f"Site {self.name} {decision}: {reason}.")
         return self.open[tag]
