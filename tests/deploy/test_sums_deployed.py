@@ -4,6 +4,7 @@ Minutes long, so it runs under `make soak`.
 """
 
 import json
+from collections import Counter
 
 import pytest
 import tomli_w
@@ -18,6 +19,7 @@ from proxfl.train.evaluate import Applied, evaluate
 from proxfl.train.folder import read_model, write
 from tests.deploy.field import LOOSE, NAMES, Field
 from tests.deploy.processes import Deployment, commands
+from tests.outcomes import soak
 
 COLUMNS = {"a": {"kind": "number"}, "b": {"kind": "number"}, "y": {"kind": "boolean"}}
 ASKS = tomli_w.dumps(LOOSE.replace(automatic=("evaluate", "describe")).to_dict())
@@ -54,22 +56,25 @@ def asked(folder, schema, *words):
     return field, found
 
 
-@pytest.mark.soak
-def test_scores_are_those_of_the_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+def scores(tmp_path):
     words = ("evaluate", "--model", tmp_path / "model", "--draws", "20")
     field, found = asked(tmp_path, tmp_path / "schema.toml", *words)
     model = Applied.of(*read_model(tmp_path / "model"))
-    scores = evaluate(model, field.files, draws=0).overall.scores
+    wanted = evaluate(model, field.files, draws=0).overall.scores
     for masked, told in found.items():
-        for score, value in scores.items():
+        for score, value in wanted.items():
             assert told["overall"][score] == pytest.approx(value, rel=1e-10, abs=1e-10)
         assert set(told["sites"]) == (set() if masked else set(NAMES))
+    return Counter({"evaluations as over the files": len(found)})
 
 
 @pytest.mark.soak
-def test_table_one_is_that_of_the_files(tmp_path, monkeypatch):
+def test_scores_are_those_of_the_files(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+    soak("scores_deployed", range(1), 1, lambda seeds: scores(tmp_path))
+
+
+def table_one(tmp_path):
     schema = tmp_path / "schema.toml"
     field, found = asked(tmp_path, schema, "describe", "--schema", schema, "--smallest-cell", "1")
     here = describe(field.files, Schema.from_dict(COLUMNS), 1)
@@ -81,3 +86,10 @@ def test_table_one_is_that_of_the_files(tmp_path, monkeypatch):
                 near = pytest.approx(wanted["numbers"], rel=1e-12, abs=1e-12)
                 assert column["overall"]["numbers"] == near
             assert set(column["sites"]) == (set() if masked else set(NAMES))
+    return Counter({"descriptions as over the files": len(found)})
+
+
+@pytest.mark.soak
+def test_table_one_is_that_of_the_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+    soak("table_one_deployed", range(1), 1, lambda seeds: table_one(tmp_path))
