@@ -48,9 +48,9 @@ class MaskedEvaluation:
         sums = shaped(whole, self.like)
         self.needed = {name: np.ones(np.shape(a), bool) for name, a in sums.items()}
         self.needed |= self.card.needed(sums)
-        draws = self.study.how.draws
-        drawn = self.asked(ask, DRAWS, draws * sum(int(a.sum()) for a in self.needed.values()))
-        told = Told(sums, self.spread(drawn.reshape(draws, -1)))
+        draws, each = self.study.how.draws, sum(int(a.sum()) for a in self.needed.values())
+        drawn = self.asked(ask, DRAWS, draws * each).reshape(draws, each)
+        told = Told(sums, self.spread(drawn))
         self.found = Evaluation(judged_by(self.card, told), {}, len(self.study.sites))
         # What is signed with it, the tip, is bound to all sums.
         return Question("evaluation", {name: sums[name] for name in ("rows", "loss")}, 0)

@@ -72,6 +72,12 @@ def test_masked_scores_are_those_over_files_to_1e_10(loss, tmp_path, monkeypatch
     assert "3 sites" in told and "Scores by site are not told" in told
 
 
+def test_an_evaluation_without_draws_has_scores_and_no_intervals(tmp_path):
+    field, _ = asked(tmp_path, How(draws=0), rounds=2, tol=1.0)
+    there = found(field).overall
+    assert there.scores and not there.intervals
+
+
 def test_an_evaluation_killed_at_any_step_goes_on_to_the_same_bits(tmp_path):
     field, _ = asked(tmp_path, How(draws=2), rounds=2, tol=1.0)
     for number in (1, 2):
