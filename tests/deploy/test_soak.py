@@ -6,6 +6,7 @@ Minutes long, so it runs under `make soak` and not with the other tests. A failu
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections import Counter
@@ -14,11 +15,13 @@ import pandas as pd
 import pytest
 
 from proxfl.deploy.ops.home import read_json
+from proxfl.deploy.transport.flower.site import NOT_LET_IN
 from proxfl.report import page
 from proxfl.storage.files import write_text
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field
 from tests.deploy.processes import Deployment, commands, kill, until
+from tests.deploy.test_sums_deployed import meet
 from tests.outcomes import soak
 
 # Newton's method would be done before all of the kills are.
@@ -83,8 +86,7 @@ def test_whatever_is_killed_the_model_is_that_of_an_undisturbed_run(tmp_path, mo
     soak("kills_deployed", range(15), 1, lambda seeds: killed(tmp_path / str(seeds[0]), seeds[0]))
 
 
-@pytest.mark.soak
-def test_a_path_over_real_sites_is_that_over_their_files(tmp_path):
+def path_of_sites(tmp_path):
     """Masked, with a site and the server's program killed on the way, and in the clear."""
     field = Field(tmp_path / "twin")
     with commands(tmp_path) as start:
@@ -125,3 +127,88 @@ def test_a_path_over_real_sites_is_that_over_their_files(tmp_path):
             pd.testing.assert_frame_equal(found, wanted, rtol=near, atol=near)
         found, wanted = (json.loads((at / "path.json").read_text()) for at in (there, here))
         assert found["weight"] == pytest.approx(wanted["weight"], rel=near)
+    return Counter({"paths as over the files": 2})
+
+
+@pytest.mark.soak
+def test_a_path_over_real_sites_is_that_over_their_files(tmp_path):
+    soak("path_deployed", range(1), 1, lambda seeds: path_of_sites(tmp_path))
+
+
+NOISE = {"eta": 0.02, "dp-clip": 1, "dp-noise": 8, "dp-delta": 1e-6, "rounds": 5}
+
+
+def noised(folder):
+    """A site is killed on the way; each has counted every answer once, also the one asked anew."""
+    field = Field(folder / "twin")
+    with commands(folder) as start:
+        there = Deployment(folder, start, field.files, target="y", loss="logistic")
+        there.serve()
+        for name in NAMES:
+            there.join(name)
+            there.let_in(name)
+            there.server.wait_for(f"Site {name} is let in.")
+        meet(there)
+        about = [f"--{key}={value}" for key, value in NOISE.items()]
+        words = ("noisy", "--target=y", "--loss=squared", *about)
+        assert proxfl("federate", "study", there.home.folder, *words).code == 0
+        run = start("run", there.home.folder, "noisy")
+        until(lambda: there.rounds() >= 2 or run.process.poll() is not None)
+        kill(there.folder / "at-south", "site")
+        assert run.ended(600) == 0, run.said
+        model = json.loads((there.home.folder / "results-noisy" / "model.json").read_text())
+        for name in NAMES:
+            told = proxfl("federate", "audit", there.folder / f"at-{name}", "--site", name)
+            assert told.code == 0 and "5 answers with privacy noise came to epsilon" in told.out
+    assert model["privacy"]["epsilon"] > 0
+    return Counter({"runs with privacy noise, counted by every site": 1})
+
+
+@pytest.mark.soak
+def test_real_sites_count_their_noise_and_one_that_is_killed_counts_no_answer_twice(tmp_path):
+    soak("noise_deployed", range(1), 1, lambda seeds: noised(tmp_path))
+
+
+def compared(there, names):
+    """People at these sites have compared the words of the list that waits."""
+    for name in names:
+        others = [other for other in names if other != name]
+        at = (there.folder / f"at-{name}", "--site", name)
+        done = proxfl("federate", "members", *at, "--compared", *others)
+        assert done.code == 0, done.err
+
+
+def come_and_gone(folder):
+    """A fourth site comes, and a first one goes; nobody is started again."""
+    field, four = Field(folder / "twin"), (*NAMES, "east")
+    with commands(folder) as start:
+        there = Deployment(folder, start, field.files, target="y", loss="logistic")
+        home, server = there.home, there.serve()
+        joined = {name: there.join(name) for name in NAMES}
+        for name in NAMES:
+            there.let_in(name)
+            server.wait_for(f"Site {name} is let in.")
+        for at in (home.folder, *(there.folder / f"at-{name}" for name in NAMES)):
+            assert proxfl("federate", "members", at, "--add", "east").code == 0
+        joined["east"] = there.join("east", shutil.copy(field.files[0], folder / "east.csv"))
+        there.let_in("east")
+        server.wait_for("Site east is let in.")
+        for study, names in ("four", four), ("three", ("north", "west", "east")):
+            words = (study, "--target=y", "--loss=logistic", "--l2=0.1")
+            assert proxfl("federate", "study", home.folder, *words).code == 0
+            run = start("run", home.folder, study)
+            assert run.ended(600) == 3 and "a person there compares" in run.said, run.said
+            compared(there, names)
+            run = start("run", home.folder, study)
+            assert run.ended(600) == 0, run.said
+            if study == "four":
+                done = proxfl("federate", "members", home.folder, "--remove", "south")
+                assert done.code == 0, done.err
+                joined["south"].wait_for(NOT_LET_IN.format(key="south.pub"))
+        assert all(site.process.poll() is None for site in (server, *joined.values()))
+    return Counter({"members that came": 1, "members that went": 1})
+
+
+@pytest.mark.soak
+def test_members_come_and_go_and_no_process_is_started_again(tmp_path):
+    soak("members_deployed", range(1), 1, lambda seeds: come_and_gone(tmp_path))

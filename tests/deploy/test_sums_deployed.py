@@ -22,7 +22,8 @@ from tests.deploy.processes import Deployment, commands
 from tests.outcomes import soak
 
 COLUMNS = {"a": {"kind": "number"}, "b": {"kind": "number"}, "y": {"kind": "boolean"}}
-ASKS = tomli_w.dumps(LOOSE.replace(automatic=("evaluate", "describe")).to_dict())
+ALL = ("train", "evaluate", "describe")
+ASKS = tomli_w.dumps(LOOSE.replace(automatic=ALL).to_dict())
 
 
 def meet(there):
