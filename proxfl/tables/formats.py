@@ -31,6 +31,10 @@ Texts = Collection[str] | None
 Matrix = Any  # float64 [rows, cols]: a NumPy array, or a scipy.sparse.csr_matrix from LIBSVM
 
 
+# What else may separate columns, of which a name then is all names.
+MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
 @dataclass(frozen=True, eq=False)
 class InMemory:
     """A data frame under the name of its site, read as a file would be; its index is no column."""
@@ -133,6 +137,12 @@ def read_csv(path: Path, target: str | None, texts: Texts) -> Frame:
     with readable(path, "CSV"), path.open(newline="", encoding="utf-8-sig") as file:
         header = next(filter(None, csv.reader(file, skipinitialspace=True)), [])
         names = distinct(path, header, target)
+        marks = [words for mark, words in MARKS.items() if len(names) == 1 and mark in names[0]]
+        if marks:
+            raise InputError(
+                f"{path}: {marks[0]} seem to separate the columns; save it with commas there, and "
+                "with points in numbers."
+            )
         as_text = {j: str for j, name in enumerate(names) if texts is None or name in texts}
         how = {"header": None, "skipinitialspace": True, "low_memory": False, "dtype": as_text}
         try:

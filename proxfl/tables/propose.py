@@ -27,6 +27,7 @@ from proxfl.tables.values import ENOUGH, NEARLY_ALL, Series, to_days, to_numbers
 
 FEW = 10  # whole numbers that are so few may be codes
 MOST = 50  # levels that a person would look through
+FOR_NONE = (9, 99, 999, 9999, 99999)  # or less than 0
 # Day or month first, or with words for months: which of the first two it is, no text says.
 OTHER_DATES = r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?|\d{1,2}[ .-]*[^\W\d]{3,9}[ .,-]*\d{2,4}"
 NOT_AS_DATES = "dates, it seems: written as 2024-12-31 they could be used"
@@ -126,6 +127,23 @@ def as_numbers(pooled: Pooled) -> Draft | None:
     values, wrong = to_numbers(pooled.text)
     if wrong.mean() > 1 - NEARLY_ALL:
         return None
+    draft = of_numbers(pooled, values, wrong)
+    codes = [f"is {code:g} a number, or does it stand for none?" for code in far_codes(values)]
+    return draft if draft.column.classes else draft._replace(doubts=(*draft.doubts, *codes))
+
+
+def far_codes(values: np.ndarray) -> list[float]:
+    """What is often written for a missing number, if it is further from all others than these are
+    from one another."""
+    held = np.unique(values[~np.isnan(values)])
+    if len(held) < 4:
+        return []
+    ends = {held[0]: held[1:], held[-1]: held[:-1]}
+    far = lambda end, rest: np.abs(rest - end).min() > rest[-1] - rest[0]
+    return [end for end, rest in ends.items() if abs(end) in FOR_NONE and far(end, rest)]
+
+
+def of_numbers(pooled: Pooled, values: np.ndarray, wrong: np.ndarray) -> Draft:
     if wrong.any():
         where = quoted(sorted(set(pooled.sites[wrong])))
         return Draft(Number(), (f"no number in {count(int(wrong.sum()), 'row')} at {where}",))

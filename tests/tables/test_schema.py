@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxfl.tables import Schema, Wanted, read_features, read_site, read_sites
 from proxfl.tables.kinds import KINDS, MOST_LEVELS
-from proxfl.tables.propose import as_toml, draft, schema_of
+from proxfl.tables.propose import as_toml, draft, far_codes, schema_of
 from tests.sentences import said
 
 rng = np.random.default_rng(0)
@@ -278,9 +278,15 @@ DOUBTS = [
     ([[1.5, None] * 15, [1.5, 2.5] * 15], "number", "15 of 60 values are missing"),
     ([[None] * 30, [None] * 30], "identifier", "no value at any site"),
     ([["25/03/2024", "26/03/2024"] * 15, ["1/4/2024"] * 30], "identifier", "dates, it seems"),
-    ([["25.03.24 10:30", "3.4.24 8:00"] * 8, ["26.03.24 9:00"] * 15], "identifier", "dates, it seems"),
+    (
+        [["25.03.24 10:30", "3.4.24 8:00"] * 8, ["26.03.24 9:00"] * 15],
+        "identifier",
+        "dates, it seems",
+    ),
     ([["3 March 2024", "5 May 2024"] * 8, ["04-Apr-2024"] * 15], "identifier", "dates, it seems"),
     ([["2024-03-01"] * 29 + ["?"], ["2024-03-02"] * 30], "date", "no date in 1 row at 's0'"),
+    ([[30.5, 40, 50, 999] * 9, [-9, *range(20, 60)]], "number", "is 999 a number, or does it"),
+    ([[0, 1, 2, 3] * 9, [1, 2, 3, -9] * 9], "number", "is -9 a number, or does it stand for none"),
     ([range(30), ["low"] * 30], "category", "numbers at 's0', words at 's1'"),
     ([np.arange(60) / 7, ["low"] * 9], "identifier", "numbers at 's0', words at 's1'"),
 ]
@@ -319,6 +325,18 @@ def test_files_fit_the_draft_made_of_them_but_for_what_it_doubts(tmp_path_factor
     for file in files:
         if schema.made_of("c"):
             assert read(file, schema).rows + read(file, schema).dropped == len(pd.read_csv(file))
+
+
+@pytest.mark.parametrize(("mark", "words"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_columns_that_no_comma_separates_are_refused_not_drafted_as_one(tmp_path, mark, words):
+    path = tmp_path / "a.csv"
+    path.write_text(f"age{mark}size\n50{mark}1,70\n60{mark}1,80\n")
+    assert f"a.csv: {words} seem to separate the columns" in said(draft, [path])
+
+
+def test_an_end_of_numbers_that_lie_close_is_no_code():
+    assert far_codes(np.array([20.0, 31, 55, 90, 99])) == []
+    assert far_codes(np.array([20.0, 31, 55, 90, 999])) == [999]
 
 
 def test_every_kind_is_in_the_example():
