@@ -4,14 +4,18 @@ import json
 
 import pytest
 
+from proxfl.deploy.masking.answering import MaskedSite
+from proxfl.deploy.masking.record import Transcript
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import make_study
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.site.account import Account
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.reception import Reception
+from proxfl.report import page
 from proxfl.train.spec import Spec
 from tests.deploy.field import LOOSE, NAMES, Field, write_data
 
@@ -19,9 +23,10 @@ STRICT = LOOSE.replace(unmasked=False)
 
 
 @pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch):
-    """Nothing here is about power loss."""
+def quick(monkeypatch):
+    """Nothing here is about power loss or pictures."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
+    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def masked(folder, **options):
@@ -134,3 +139,86 @@ def test_studies_of_the_same_sites_or_of_other_columns_follow_one_another(tmp_pa
     other = field.study(*FOUR, target="c", features=("d",), **numbers)
     for study in (again, other):
         assert set(field.said(study).values()) == {"takes part"}
+
+
+def at_call(number, action):
+    """Does something before the server of a run asks for so many-th a time."""
+
+    def spoil(federation):
+        ask, times = federation.ask, iter(range(10**6))
+
+        def asking(task, payload, **more):
+            if next(times) == number:
+                action()
+            return ask(task, payload, **more)
+
+        federation.ask = asking
+
+    return spoil
+
+
+def few_rows(field):
+    """South may not go on: its owner wants more rows than it has."""
+    field.sites["south"].worker.office.given = STRICT.replace(rows=60)
+    field.sites["south"].restart()
+    field.sites["south"].worker.office.given = STRICT.replace(rows=60)
+
+
+def other_policy(field):
+    field.sites["south"].worker.office.given = STRICT.replace(rows=60)
+
+
+@pytest.mark.parametrize("happens", [few_rows, other_policy])
+def test_a_site_that_may_not_go_on_flags_once_replies_have_begun(happens, tmp_path):
+    """It declined by its name and rule, of which the numbers of its rows may be guessed."""
+    field = masked(tmp_path)
+    with pytest.raises(ValueError, match="^1 members have set their flag") as told:
+        field.run("out", at_call(5, lambda: happens(field)))
+    assert not any(name in str(told.value) for name in NAMES)
+    field.sites["south"].worker.office.given = STRICT
+    assert field.run("out").solution.converged
+
+
+def test_a_budget_that_is_spent_is_a_flag_once_replies_have_begun(tmp_path, monkeypatch):
+    noise = dict(loss="squared", dp_clip=1.0, dp_noise=8.0, dp_delta=1e-6, rounds=4, eta=0.02)
+    field = masked(tmp_path, l1=0.0, **noise)
+    spend, noised = Account.spend, []
+
+    def spending(self, site, seed):
+        noised.append(site)
+        if noised.count("south") > 2 and site == "south":
+            raise BadMessage("Site south has spent what it may.")
+        spend(self, site, seed)
+
+    monkeypatch.setattr(Account, "spend", spending)
+    with pytest.raises(ValueError, match="^1 members have set their flag") as told:
+        field.run()
+    assert noised.count("south") == 3 and not any(name in str(told.value) for name in NAMES)
+
+
+def test_what_fails_at_a_site_is_not_told(tmp_path, monkeypatch):
+    field = masked(tmp_path)
+
+    def fails(record, entry):
+        raise ZeroDivisionError("row 7 of the table")
+
+    breaking = lambda: monkeypatch.setattr(Transcript, "add", fails)
+    with pytest.raises(TooFewSites, match="does not answer; its log says why") as told:
+        field.run("out", at_call(5, breaking))
+    assert "ZeroDivision" not in str(told.value) and "row 7" not in str(told.value)
+
+
+def test_a_flag_comes_when_an_answer_would(tmp_path, monkeypatch):
+    """A rule on questions struck before anything was computed: the early reply was the site's."""
+    field, computed = masked(tmp_path), []
+    field.sites["south"].worker.office.given = STRICT.replace(questions_per_row=0.05)
+    answer = MaskedSite.__call__
+
+    def computing(self, question):
+        computed.append((question.kind, self.table.name))
+        return answer(self, question)
+
+    monkeypatch.setattr(MaskedSite, "__call__", computing)
+    with pytest.raises(ValueError, match="^1 members have set their flag"):
+        field.run()
+    assert {name for _, name in computed[-3:]} == set(NAMES)
