@@ -5,6 +5,7 @@ client, and its gradients. Losses at other points count as a gradient each, and 
 each of its columns, for that is what its product with a vector costs.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,11 +57,12 @@ def alone(problem: Problem) -> bool:
 def driven(entrant: Driven, draws: Sequence[Draw], rounds: int) -> Frame:
     """A row per draw and exchange, with what a client had spent by then; see `standings.Entry`.
 
-    All draws have as many rows: one that is done stays where it is.
+    All draws have as many rows: one that is done stays where it is. The last of them stays for a
+    tenth of the exchanges, by which a league judges.
     """
     with precision(np.float64):
         seen = [one_draw(entrant, draw, rounds) for draw in draws]
-    longest = max(map(len, seen))
+    longest = 1 + math.ceil((max(map(len, seen)) - 1) / 0.9)
     tables = []
     for seed, rows in enumerate(seen):
         padded = rows + [rows[-1]] * (longest - len(rows))
