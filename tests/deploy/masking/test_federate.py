@@ -1,22 +1,17 @@
 """`proxfl federate run` under masks: the same model, and nothing else for the server to see."""
 
-import base64
 import json
-import zipfile
-from io import BytesIO
 
 import numpy as np
 import pytest
 
 from proxfl.cli.commands.federate.run import begun_at
-from proxfl.deploy.masking.answering import MaskedSite
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.transcript import model_name
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.protocol.study import make_study
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.training import RunOptions, refuse_masked
-from proxfl.engine import fixed_point
 from proxfl.errors import InputError
 from proxfl.report import page
 from proxfl.train.folder import read
@@ -108,68 +103,6 @@ def test_a_server_or_a_site_killed_at_any_step_goes_on_to_the_same_bits(tmp_path
         for f in ("one/results", "other/results-2")
     ]
     assert same[0] == same[1]
-
-
-def test_the_server_gets_no_site_s_own_numbers(tmp_path):
-    """What sites say in the clear is names and signatures; the rest is uniform but for its sum."""
-    field, heard, said = masked(tmp_path), [], []
-    fate = field.transport.fate
-    field.transport.fate = lambda way, site, frame: heard.append(frame) or fate(way, site, frame)
-    answer = MaskedSite.__call__
-
-    def telling(self, question):
-        values, sound = answer(self, question)
-        said.append(values)
-        return values, sound
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MaskedSite, "__call__", telling)
-        field.run()
-    kept = [path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file()]
-    everything = b"".join([*heard, *kept])
-    few = lambda v: int(fixed_point.encode(np.array([v]))[0, 0]) % 2**20 == 0  # anybody's bytes
-    own = [v for values in said for v in values if abs(v) > 1e-6 and not few(v)]
-    assert len(own) > 100
-    for value in own:
-        word = fixed_point.encode(np.array([value])).astype("<u8").tobytes()
-        for form in (np.float64(value).tobytes(), np.float32(value).tobytes() * 2, word):
-            assert form not in everything
-        assert repr(float(value)).encode() not in everything
-    opened = b"".join(content for data in kept for content in members_of_archive(data))
-    vectors = [v for v in said if len(v) > 1 and not any(few(x) or abs(x) < 1e-6 for x in v[:2])]
-    assert len(vectors) > 9
-    for vector in vectors:
-        assert not any(form in everything + opened for form in encodings(vector[:2]))
-
-
-def members_of_archive(data):
-    """What is compressed in a file, where it is an archive."""
-    if zipfile.is_zipfile(BytesIO(data)):
-        with zipfile.ZipFile(BytesIO(data)) as archive:
-            return [archive.read(name) for name in archive.namelist()]
-    return []
-
-
-def encodings(vector):
-    """Ways in which numbers might be written down."""
-    words = fixed_point.encode(vector)
-    for order in "<>":
-        for raw in (vector.astype(f"{order}f8"), vector.astype(f"{order}f4"), words):
-            data = (raw if raw is not words else words.astype(f"{order}u8")).tobytes()
-            yield from (data, data.hex().encode(), data.hex().upper().encode())
-            for place in range(3):  # base64 of something that has it inside
-                text = base64.b64encode(bytes(place) + data)
-                yield text[-(-place * 8 // 6) : (place + len(data)) * 8 // 6]
-    for number in vector.tolist():
-        yield from (text.encode() for text in (repr(number), f"{number:.9g}", f"{number:.8e}"))
-
-
-def test_whoever_looks_for_numbers_in_a_file_would_find_them(tmp_path):
-    vector = np.array([0.123456789012, -98.7654321])
-    for form in encodings(vector):
-        np.savez_compressed(tmp_path / "a.npz", held=np.frombuffer(b"so" + form, np.uint8))
-        (found,) = members_of_archive((tmp_path / "a.npz").read_bytes())
-        assert form in found
 
 
 def test_a_study_waits_until_people_at_all_sites_have_compared_the_words(tmp_path):
