@@ -28,12 +28,12 @@ from proxfl.train.choice import Choice
 from proxfl.train.drivers.driver import Record
 from proxfl.train.drivers.fixed import applies
 from proxfl.train.folds import deal, path_with_folds
-from proxfl.train.inference import INTERCEPT, Inference, refuse_inference
+from proxfl.train.inference import INTERCEPT, Inference, refuse_collinear, refuse_inference
 from proxfl.train.model import Model
 from proxfl.train.path import ready
 from proxfl.train.spec import Spec
 from proxfl.train.train import ConvergenceWarning as FitConvergenceWarning
-from proxfl.train.walk import inference_at, solve
+from proxfl.train.walk import asking, inference_at, solve
 
 
 class ConvergenceWarning(FitConvergenceWarning, SklearnConvergenceWarning):
@@ -126,6 +126,7 @@ class Federated(BaseEstimator, abc.ABC):
             sites, found = ready(spec, tables), None
             if spec.inference:
                 refuse_inference(spec, sites.agreement)
+                refuse_collinear(asking(sites, spec))
             solved, more = solve(sites, spec)
             if spec.inference and solved.converged:
                 found = inference_at(sites, spec, solved.x)
@@ -136,7 +137,7 @@ class Federated(BaseEstimator, abc.ABC):
         columns = {name: [getattr(r, name) for r in solved.records] for name in Record._fields}
         self.history_ = {name: np.array(column) for name, column in columns.items()}
         self.n_iter_, self.converged_ = len(solved.records), solved.converged
-        self.n_exchanges_ = exchanges + more + (found is not None)
+        self.n_exchanges_ = exchanges + more + spec.inference + (found is not None)
         self.objective_, self.optimality_ = solved.objective, solved.optimality
         if not solved.converged:
             sentence = solved.obstacle or (

@@ -52,6 +52,8 @@ class Cox(Linear):
     convex = True
     couples_rows = True
     has_dual = True
+    likelihood = "partial"
+    ratio = "hazard ratio"
     has_survival = True
     takes_intercept = False
     ignores_shifts = True

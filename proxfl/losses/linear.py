@@ -82,7 +82,7 @@ class Linear(Loss):
     has_survival: ClassVar[bool] = False  # whether sites are asked for `survival`
     ignores_padding = True
     # Whether it is minus a log-likelihood, for standard errors: "exact", "scaled" by a dispersion
-    # that the residuals give, or None.
+    # that the residuals give, "partial" if rows are no terms of their own, or None.
     likelihood: ClassVar[str | None] = None
     ratio: ClassVar[str | None] = None  # what exp of a coefficient is called, if it has a name
     facts: ClassVar[tuple[str, ...]] = ("name", "formula", "curvature", "convex", "target")

@@ -7,6 +7,8 @@ coefficients is
     model-based    dispersion * H^-1 / n       if the loss is a likelihood
     robust         H^-1 S H^-1 / n             whatever made the rows (HC0, the sandwich)
 
+Cox's partial likelihood, whose rows are no terms of their own, has the first alone.
+
 A model with an l1 penalty is pulled towards 0, and is de-sparsified first (van de Geer and others
 2014; Javanmard, Montanari 2014): b = x - H^-1 gradient. With more rows than coefficients H has an
 inverse, which serves for all of them. See docs/inference.md for what the intervals mean.
@@ -31,12 +33,15 @@ SINGULAR = 1e-10  # the least curvature of a direction, relative to the largest,
 
 
 class Inference(NamedTuple):
-    """By coefficient, in the units of the data; `se` is None where the loss is no likelihood."""
+    """By coefficient, in the units of the data.
+
+    `se` is None where the loss is no likelihood, `robust_se` where it compares rows.
+    """
 
     names: tuple[str, ...]
     coef: np.ndarray
     se: np.ndarray | None
-    robust_se: np.ndarray
+    robust_se: np.ndarray | None
     lower: np.ndarray
     upper: np.ndarray
     z: np.ndarray
@@ -61,10 +66,16 @@ def refuse_inference(spec: Spec, agreement: Agreement) -> None:
     count = len(agreement.features) + spec.intercept
     if len(agreement.targets) > 1:
         raise InputError("inference is for models with one output; leave it out.")
-    if loss_of(spec).couples_rows or spec.row_weights is not None:
+    loss, partial = loss_of(spec), loss_of(spec).likelihood == "partial"
+    if (loss.couples_rows and not partial) or spec.row_weights is not None:
         raise InputError(
             "inference is for rows that count alike and each by itself; leave it out, or row "
-            "weights, site intercepts and losses that compare rows."
+            "weights and site intercepts."
+        )
+    if partial and chosen(spec):
+        raise InputError(
+            f"inference with loss {loss.name!r} is known without a penalty only; leave "
+            f"{', '.join(penalty.key for penalty in chosen(spec))} out, or inference."
         )
     if others:
         raise InputError(f"inference is not known with {', '.join(others)}; leave one of them out.")
@@ -74,6 +85,23 @@ def refuse_inference(spec: Spec, agreement: Agreement) -> None:
         raise InputError(
             f"inference needs more rows than coefficients, got {sum(agreement.rows)} rows and "
             f"{count} coefficients; leave it out."
+        )
+
+
+def refuse_collinear(driver: Driver) -> None:
+    """Refuse, before a model is trained, features that no model tells apart; one exchange."""
+    told = driver.federation.ask("information", {"x": driver.problem.x0})
+    refuse_singular(symmetric(np.asarray(driver.mean(told, "hessian"))))
+
+
+def refuse_singular(hessian: np.ndarray) -> None:
+    spread = np.sqrt(np.diag(hessian))
+    spread = np.where(spread > 0, spread, 1.0)
+    values = np.linalg.eigvalsh(hessian / np.outer(spread, spread))
+    if not values[0] > SINGULAR * values[-1]:
+        raise InputError(
+            "the model has no standard errors: some combination of features is constant, or says "
+            "nothing at this model; leave out collinear features, or inference."
         )
 
 
@@ -101,20 +129,15 @@ def from_sums(
     penalised: bool,
 ) -> Inference:
     n, count, likelihood = sum(agreement.rows), len(x), loss_of(spec).likelihood
-    values = np.linalg.eigvalsh(hessian)
-    if not values[0] > SINGULAR * values[-1]:
-        raise InputError(
-            "the model has no standard errors: some combination of features is constant, or says "
-            "nothing at this model; leave out collinear features, or inference."
-        )
+    refuse_singular(hessian)
     inverse, back = np.linalg.inv(hessian), to_units(agreement, spec.intercept)
     b = back @ (x - inverse @ gradient if penalised else x)
     errors = lambda middle: np.sqrt(np.diag(back @ middle @ back.T) / n)
     dispersion = squares * n / (n - count) if likelihood == "scaled" else 1.0
     se = None if likelihood is None else errors(dispersion * inverse)
-    robust = errors(inverse @ products @ inverse)
+    robust = None if likelihood == "partial" else errors(inverse @ products @ inverse)
     freedom = float(n - count) if likelihood == "scaled" else np.inf
-    used = robust if se is None else se
+    used = np.asarray(robust if se is None else se)
     # Not by scipy.stats, whose import takes half a second from every command.
     normal = np.isinf(freedom)
     upper = (1 + LEVEL) / 2

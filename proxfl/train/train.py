@@ -34,7 +34,7 @@ from proxfl.train.drivers.noisy import NoisyRounds
 from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.duality import duality_gap
 from proxfl.train.federation import Federation
-from proxfl.train.inference import Inference, infer, refuse_inference
+from proxfl.train.inference import Inference, infer, refuse_collinear, refuse_inference
 from proxfl.train.local import LocalFederation, Traffic, total
 from proxfl.train.method import Method, method_for, on_sets, refuse_newton
 from proxfl.train.model import Model
@@ -212,6 +212,8 @@ def solved(
 ) -> Found:
     """All that follows an agreement, near or far; `drive` solves, and keeps what it needs to."""
     driver = driver_of(spec, federation, problem, agreement)
+    if spec.inference:
+        refuse_collinear(driver)
     solution = drive(driver)
     told = survival_of(driver, solution)
     inference = inference_of(spec, driver, agreement, solution)

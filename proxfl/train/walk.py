@@ -117,14 +117,15 @@ def solve(
     return found, 1 + exchange.traffic.exchanges
 
 
+def asking(sites: ReadySites, spec: Spec) -> Newton:
+    """One who asks sites in this process for what inference is made of."""
+    federation = LocalFederation(sites.problem, sites.shards)
+    return Newton(federation, sites.problem, np.asarray(sites.shards.weight), settings_of(spec))
+
+
 def inference_at(sites: ReadySites, spec: Spec, x: Point) -> Inference:
     """Standard errors of the model at x, which one more exchange tells."""
-    federation, weights = (
-        LocalFederation(sites.problem, sites.shards),
-        np.asarray(sites.shards.weight),
-    )
-    driver = Newton(federation, sites.problem, weights, settings_of(spec))
-    return infer(driver, spec, sites.agreement, x)
+    return infer(asking(sites, spec), spec, sites.agreement, x)
 
 
 def penalty_at(agreement: Agreement, spec: Spec, key: str, weight: float) -> Regulariser:

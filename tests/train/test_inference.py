@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from statsmodels.duration.hazard_regression import PHReg
 
 from proxfl.errors import InputError
 from proxfl.tables import Table
@@ -50,7 +51,33 @@ def test_standard_errors_are_those_of_statsmodels_on_the_pooled_rows(loss, inter
     np.testing.assert_allclose(found.robust_se, robust.bse, rtol=1e-8)
     np.testing.assert_allclose([found.lower, found.upper], plain.conf_int().T, rtol=1e-8)
     np.testing.assert_allclose(found.z, plain.tvalues, rtol=1e-8)
-    np.testing.assert_allclose(found.p, plain.pvalues, rtol=1e-7, atol=1e-300)
+    # A p-value of z is off by z^2 times what z is off, relatively.
+    off = np.abs(found.p - plain.pvalues) / np.maximum(plain.pvalues, 1e-300)
+    assert (off <= 1e-8 * np.maximum(1, plain.tvalues**2)).all()
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_hazard_ratios_have_the_standard_errors_of_a_stratified_model(ties):
+    """Those of statsmodels with each site as a stratum; there are no robust ones."""
+    rng, made = np.random.default_rng(1), []
+    for i, t in enumerate(sites("squared")):
+        time = np.ceil(8 * rng.exponential(np.exp(-0.4 * t.A[:, 0])))
+        y = np.column_stack([time, rng.random(t.rows) < 0.7])
+        made.append(Table(f"s{i}", "", ("time", "event"), NAMES, t.A, y, ""))
+    spec = Spec(loss="cox", time="time", event="event", cox_ties=ties, tol=1e-12)
+    found = train(spec.replace(inference=True), made).inference
+    A, y = (np.concatenate([getattr(t, name) for t in made]) for name in ("A", "y"))
+    strata = np.repeat(range(len(made)), [t.rows for t in made])
+    spread = A.std(axis=0)  # statsmodels stops by steps that do not know of units
+    about = {"status": y[:, 1], "strata": strata, "ties": ties}
+    plain = PHReg(y[:, 0], A / spread, **about).fit(disp=False)
+    np.testing.assert_allclose(found.coef, plain.params / spread, rtol=1e-7)
+    np.testing.assert_allclose(found.se, plain.bse / spread, rtol=1e-7)
+    np.testing.assert_allclose(found.p, plain.pvalues, rtol=1e-7)
+    np.testing.assert_allclose(np.exp(found.lower), np.exp(plain.conf_int()[:, 0] / spread), 1e-7)
+    assert found.robust_se is None
+    with pytest.raises(InputError, match="without a penalty only"):
+        train(spec.replace(inference=True, l1=0.1), made)
 
 
 def test_every_method_has_the_same_standard_errors():
@@ -95,7 +122,10 @@ def test_collinear_features_have_no_standard_errors_and_few_rows_none():
         Table(t.name, "", "y", (*NAMES, "d"), np.column_stack([t.A, t.A[:, 0]]), t.y, "")
         for t in tables
     ]
+    trained = []
     with pytest.raises(InputError, match="no standard errors"):
-        train(Spec(target="y", loss="squared", inference=True), twice)
+        watched = Spec(target="y", loss="squared", inference=True)
+        train(watched, twice, watch=trained.append)
+    assert not trained
     with pytest.raises(InputError, match="more rows than coefficients"):
         train(Spec(target="y", loss="squared", inference=True), sites("squared", (2, 2)))
