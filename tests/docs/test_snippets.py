@@ -1,5 +1,6 @@
 """What the documentation tells its readers to do works; docs/tools/snippets.py has the rules."""
 
+import ast
 import importlib.util
 import re
 import shutil
@@ -8,6 +9,8 @@ import sys
 import jax
 import pytest
 
+import proxfl as px
+from tests.deploy import conftest  # noqa: F401  # Flower, past its warnings
 from tests.test_imports import PACKAGE
 
 ROOT = PACKAGE.parent
@@ -28,6 +31,7 @@ snippets = tool("snippets")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "tests").glob("*.md"), *(ROOT / "docs").glob("*.md")])
 BLOCKS = [(page, block) for page in PAGES for block in snippets.blocks(page)]
 QUOTED = [(page, block) for page, block in BLOCKS if "/" in block.title]
+READ = [(page, b) for page, b in BLOCKS if b.language == "python" and b.reason]
 PARSED = [
     (page, block, words[1:])
     for page, block in BLOCKS
@@ -87,6 +91,16 @@ def test_no_block_escapes(page):
 @pytest.mark.parametrize(("page", "block"), QUOTED, ids=where)
 def test_what_a_page_quotes_is_there(page, block):
     assert block.text in (ROOT / block.title).read_text()
+
+
+@pytest.mark.parametrize(("page", "block"), READ, ids=where)
+def test_what_a_block_imports_that_is_only_read_is_there(page, block):
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("proxfl"):
+            module = importlib.import_module(str(node.module))
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "px":
+            assert hasattr(px, node.attr), node.attr
 
 
 def test_commands_are_as_the_parsers_want_them():
