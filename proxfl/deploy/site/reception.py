@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.deploy.protocol import wire
-from proxfl.deploy.protocol.membership import FILE, Membership
+from proxfl.deploy.protocol.membership import FILE, LiveMembership, Membership
 from proxfl.deploy.protocol.study import (
     DECLINES,
     TAKES_PART,
@@ -54,7 +54,7 @@ def kind_of(study: Study) -> Any:
 class Reception:
     """A site and its file; one study is open at a time, the one that was last asked about."""
 
-    membership: Membership
+    membership: Membership | LiveMembership
     name: str
     data: Path
     office: Office
@@ -164,12 +164,12 @@ class Reception:
 
     def foreign(self, study: Study) -> Iterator[Objection]:
         """What is against a study before the site looks at its own file."""
-        mine = self.membership
+        mine, members = self.membership, set(self.membership.sites)
         if study.federation != mine.name or self.name not in study.sites:
             other = "it joins that, if at all, from a folder of its own"
             yield Objection(f"the study is of {study.federation}, between other sites; {other}")
-        elif not set(study.sites) <= set(mine.sites):
-            other = sorted(set(study.sites) - set(mine.sites))[0]
+        elif not set(study.sites) <= members:
+            other = sorted(set(study.sites) - members)[0]
             sentence = f"its copy of {FILE} does not name the site {other}"
             yield Objection(sentence, waits=True)
 
