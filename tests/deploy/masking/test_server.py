@@ -2,19 +2,23 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from proxfl.deploy.masking.answering import MaskedSite
 from proxfl.deploy.masking.record import Transcript
+from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import make_study
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.masked import MaskedRun
 from proxfl.deploy.site.account import Account
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.reception import Reception
+from proxfl.engine import grid
 from proxfl.report import page
 from proxfl.train.spec import Spec
 from tests.deploy.field import LOOSE, NAMES, Field, write_data
@@ -77,6 +81,28 @@ def test_classes_that_a_schema_declares_count_where_a_site_has_few_of_them(tmp_p
     field = masked(tmp_path, loss="softmax", schema=schema, policy=Policy(rows=1, count=0))
     with pytest.raises(TooFewSites, match="240 parameters is too large for its rows"):
         field.propose()
+
+
+def test_a_server_alone_gets_no_model_of_its_own_answered(tmp_path, monkeypatch):
+    """Unmasked, it chooses: by far-off models it took most of a table of 2,000 rows."""
+    field, honest = masked(tmp_path), MaskedRun.send
+
+    def send(run, call):
+        if call.request.step < 6:  # of a model that is not 0, by which it might be scaled
+            return honest(run, call)
+        asked = call.question
+        held = {k: v for k, v in asked.numbers.items() if v.dtype.kind == "f"}
+        aside = {k: grid.sent(np.asarray(a * (1 + 1e-6))) for k, a in held.items()}
+        other = Question(asked.kind, asked.numbers | aside, asked.length)
+        request = call.request._replace(question=other.content)
+        return honest(run, call._replace(request=request, question=other))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MaskedRun, "send", send)
+        with pytest.raises(TooFewSites, match="is not the question that follows") as said:
+            field.run("out")
+    assert all(f"{name} (Site {name} does not answer" in str(said.value) for name in NAMES)
+    assert field.run("out").solution.converged  # and the honest run goes on
 
 
 FOUR = ("east", *NAMES)
