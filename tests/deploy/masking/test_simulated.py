@@ -109,7 +109,7 @@ def compared(options, files, folder):
     )
 
 
-@pytest.mark.parametrize("name", REGISTRY.keys() - {"decoupled"})  # which adapts at sites
+@pytest.mark.parametrize("name", sorted(REGISTRY.keys() - {"decoupled"}))  # which adapts at sites
 @pytest.mark.filterwarnings("ignore:Not converged")
 def test_every_method_is_deployed_under_masks_as_simulated_or_refused(name, files, tmp_path):
     steps = {} if name in ONE_STEP else {"local_steps": 2}
