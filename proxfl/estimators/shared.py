@@ -126,7 +126,7 @@ class Federated(BaseEstimator, abc.ABC):
             sites, found = ready(spec, tables), None
             if spec.inference:
                 refuse_inference(spec, sites.agreement)
-                refuse_collinear(asking(sites, spec))
+                exchanges += refuse_collinear(asking(sites, spec), spec)
             solved, more = solve(sites, spec)
             if spec.inference and solved.converged:
                 found = inference_at(sites, spec, solved.x)
@@ -137,7 +137,7 @@ class Federated(BaseEstimator, abc.ABC):
         columns = {name: [getattr(r, name) for r in solved.records] for name in Record._fields}
         self.history_ = {name: np.array(column) for name, column in columns.items()}
         self.n_iter_, self.converged_ = len(solved.records), solved.converged
-        self.n_exchanges_ = exchanges + more + spec.inference + (found is not None)
+        self.n_exchanges_ = exchanges + more + (found is not None)
         self.objective_, self.optimality_ = solved.objective, solved.optimality
         if not solved.converged:
             sentence = solved.obstacle or (

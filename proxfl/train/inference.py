@@ -88,10 +88,17 @@ def refuse_inference(spec: Spec, agreement: Agreement) -> None:
         )
 
 
-def refuse_collinear(driver: Driver) -> None:
-    """Refuse, before a model is trained, features that no model tells apart; one exchange."""
+def refuse_collinear(driver: Driver, spec: Spec) -> int:
+    """Refuse, before a model is trained, features that no model tells apart; how many exchanges
+    it took.
+
+    Of a loss that is straight in places, as Huber's far from the target, the start shows nothing.
+    """
+    if loss_of(spec).kinked:
+        return 0
     told = driver.federation.ask("information", {"x": driver.problem.x0})
     refuse_singular(symmetric(np.asarray(driver.mean(told, "hessian"))))
+    return 1
 
 
 def refuse_singular(hessian: np.ndarray) -> None:

@@ -213,7 +213,7 @@ def solved(
     """All that follows an agreement, near or far; `drive` solves, and keeps what it needs to."""
     driver = driver_of(spec, federation, problem, agreement)
     if spec.inference:
-        refuse_collinear(driver)
+        refuse_collinear(driver, spec)
     solution = drive(driver)
     told = survival_of(driver, solution)
     inference = inference_of(spec, driver, agreement, solution)

@@ -227,8 +227,9 @@ def large_models(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 def large_with(policy: Policy, about: Proposal, classes: Sequence[Label]) -> Iterator[Objection]:
     """What there is against the model of a study if these are the classes of its target."""
-    rows = min(part.rows for part in about.parts)
-    outputs = max(len(classes), len(columns_of(about.spec)))
+    rows, columns = min(part.rows for part in about.parts), about.table.y[:1].size
+    scores = loss_of(about.spec).target.outputs(columns_of(about.spec), columns, classes)
+    outputs = max(len(classes), len(scores))
     yield from too_large(policy, rows, len(about.table.features), outputs)
 
 
