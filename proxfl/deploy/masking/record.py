@@ -2,7 +2,8 @@
 
 One file, to which entries are added: for every request its step, session and question, and the sum
 of the step before. From the sums alone a run can be followed anew (`replica.py`). Keys are never
-here. An entry that a crash cut short was of a reply that never left.
+here. An entry that a crash cut short was of a reply that never left; so that no damaged length is
+taken for one, and all that follows for the rest of it, an entry's length has a digest of its own.
 """
 
 import hashlib
@@ -16,7 +17,8 @@ from proxfl.errors import InputError
 from proxfl.storage.files import append, cut
 
 FILE = "transcript"
-HEAD = 8  # bytes before an entry, which say how long it is
+LENGTH = 8  # bytes that say how long an entry is
+HEAD = LENGTH + SIZE
 
 
 class Entry(NamedTuple):
@@ -35,7 +37,7 @@ class Entry(NamedTuple):
     def sealed(self) -> bytes:
         fields = [str(self.step).encode(), str(self.length).encode(), *self[2:]]
         body = b"".join(len(field).to_bytes(8, "little") + field for field in fields)
-        body = len(body).to_bytes(HEAD, "little") + body
+        body = head_of(len(body)) + body
         return body + hashlib.sha256(label("entry") + body).digest()
 
 
@@ -57,13 +59,18 @@ class Transcript:
         with self.path.open("rb") as file:
             for number in count(1):
                 head = file.read(HEAD)
-                size = int.from_bytes(head, "little")
+                if len(head) < HEAD:
+                    return
+                size = int.from_bytes(head[:LENGTH], "little")
+                damaged = InputError(f"{self.path}: entry {number} is damaged; restore it.")
+                if head != head_of(size):
+                    raise damaged
                 left -= HEAD + size + SIZE
-                if left < 0 or len(head) < HEAD:
+                if left < 0:
                     return
                 body, seal = file.read(size), file.read(SIZE)
                 if hashlib.sha256(label("entry") + head + body).digest() != seal:
-                    raise InputError(f"{self.path}: entry {number} is damaged; restore it.")
+                    raise damaged
                 yield parsed(body)
 
     @property
@@ -94,6 +101,11 @@ class Transcript:
         """Take away an entry, whole or torn, that was not noted: its reply never left."""
         if self.path.exists() and self.path.stat().st_size > self.size:
             cut(self.path, self.size)
+
+
+def head_of(size: int) -> bytes:
+    length = size.to_bytes(LENGTH, "little")
+    return length + hashlib.sha256(label("entry length") + length).digest()
 
 
 def parsed(body: bytes) -> Entry:

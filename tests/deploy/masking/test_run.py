@@ -277,9 +277,12 @@ def test_a_torn_last_entry_was_never_answered_and_a_damaged_one_is_named(party):
     data = path.read_bytes()
     path.write_bytes(data[:-5])
     assert party.process("north").record.last == STEPS
-    path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
-    with pytest.raises(InputError, match="entry 1 is damaged"):
-        party.process("north")
+    for place in (0, 3, 7, 8, 40, 60):  # in the length, in its digest, in what it is of
+        for bit in (1, 128):
+            path.write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
+            with pytest.raises(InputError, match="entry 1 is damaged"):
+                party.process("north")
+            assert len(path.read_bytes()) == len(data)
 
 
 def test_no_key_of_a_session_is_on_any_disk(party):
