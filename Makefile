@@ -33,7 +33,7 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# On an idle machine; `rounds` reads results/compare/, which `proxfl compare` makes.
+# On an idle machine.
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.deploy
