@@ -337,7 +337,8 @@ def of_office(home: Path) -> dict[str, Target]:
     field.run()
     field.confirm()
     folder, study = home / "office", f"studies/{field.study.id}"
-    shutil.copytree(field.folder / NAMES[0], folder / "site-north")
+    write_policy(folder / "site-north")
+    shutil.copytree(field.folder / NAMES[0], folder / "site-north", dirs_exist_ok=True)
     confirmed = Confirmed(folder / "site-north")
     (held,) = confirmed.lists().values()
     confirmed.write({confirmed.read(held).digest.hex(): held | {"compared": []}})

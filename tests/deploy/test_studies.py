@@ -377,6 +377,25 @@ def test_the_policy_that_is_written_is_the_usual_one_and_mistakes_in_it_are_sent
             policy_in(tmp_path)
 
 
+def test_a_policy_that_lost_a_rule_or_all_loosens_nothing(tmp_path):
+    """What was missing was taken for the usual: an emptied file lifted every strict rule."""
+    write_policy(tmp_path, hessians=False, epsilon=1.0)
+    path, audit = tmp_path / "policy.toml", Audit(tmp_path)
+    lines = path.read_text().splitlines(keepends=True)
+    without = lambda key: "".join(line for line in lines if not line.startswith(f"{key} = "))
+    cut = ["".join(lines[:i]) for i in range(0, len(lines) - 1, 9)]
+    for text in [*cut, without("hessians"), without("epsilon"), without("exclude")]:
+        path.write_text(text)
+        with pytest.raises(InputError, match="is missing; restore|not TOML"):
+            policy_in(tmp_path)
+    path.unlink()
+    with pytest.raises(InputError, match="no such file; restore"):
+        policy_in(tmp_path)
+    audit.enter("approved", "d", name="d", by="x")
+    with pytest.raises(InputError, match="has answered by its rules"):
+        write_policy(tmp_path)
+
+
 # The audit log.
 
 

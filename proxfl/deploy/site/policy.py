@@ -21,6 +21,7 @@ import tomli_w
 from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
 from proxfl.deploy.protocol.study import ASKS, Study, applied
+from proxfl.deploy.site.audit import FILE as AUDIT
 from proxfl.deploy.site.columns import apart_from_a_number, used_columns
 from proxfl.deploy.site.company import Company
 from proxfl.deploy.site.guard import effective
@@ -39,6 +40,7 @@ from proxfl.options.kinds import (
     whole,
 )
 from proxfl.options.option import by_key
+from proxfl.storage.documents import read_bytes
 from proxfl.storage.files import write_text
 from proxfl.tables import Table
 from proxfl.train.agreement import row_counts
@@ -436,24 +438,44 @@ RULES = (
 
 
 def policy_in(folder: Path) -> Policy:
-    """That of a site's folder; where there is none, the usual one."""
+    """That of a site's folder: all rules, since one that was lost may have been strict."""
     path = folder / FILE
-    if not path.exists():
-        return Policy()
+    data = read_bytes(path, "restore it")
     try:
-        return Policy(**tomllib.loads(path.read_text(encoding="utf-8")))
+        held = tomllib.loads(data.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        raise InputError(f"{path}: this is not TOML; mend it, or remove it.") from None
+        raise InputError(f"{path}: this is not TOML; mend it, or restore it.") from None
+    try:
+        found = Policy(**held)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    for rule in RULES:
+        if rule.option.key not in held:
+            usual = line_of(rule.option, Policy()).strip()
+            raise InputError(
+                f"{path}: the rule {rule.option.key!r} is missing; restore the file, or add a line "
+                f"for it, which is usually {usual}."
+            )
+    return found
 
 
 def write_policy(folder: Path, **other: Any) -> None:
     """Put rules where the site's owner can change them, unless some are there; the usual ones."""
-    if not (folder / FILE).exists():
-        held = Policy(**other).to_dict()
-        one = lambda option: f"# {option.meaning}\n{tomli_w.dumps({option.key: held[option.key]})}"
-        write_text(folder / FILE, WORDS + "\n".join(one(rule.option) for rule in RULES))
+    path, held = folder / FILE, Policy(**other)
+    if path.exists():
+        return
+    if (folder / AUDIT).exists():
+        raise InputError(
+            f"{path}: there is no such file, and this site has answered by its rules; restore it, "
+            "or copy the usual one of a site that has just joined."
+        )
+    one = lambda option: f"# {option.meaning}\n{line_of(option, held)}"
+    write_text(path, WORDS + "\n".join(one(rule.option) for rule in RULES))
+
+
+def line_of(option: Option, held: Policy) -> str:
+    """A rule as the file has it."""
+    return tomli_w.dumps({option.key: held.to_dict()[option.key]})
 
 
 WORDS = """\

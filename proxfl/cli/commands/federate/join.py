@@ -26,17 +26,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from proxfl.cli.commands.federate import views
     from proxfl.deploy.ops.page import StatusPage
+    from proxfl.deploy.ops.permissions import private_folder
     from proxfl.deploy.protocol.membership import known, read_membership
-    from proxfl.deploy.site.office import Office
     from proxfl.deploy.site.policy import FILE as POLICY
+    from proxfl.deploy.site.policy import policy_in, write_policy
     from proxfl.tables.files import refuse_unreadable
 
     home = Home(args.folder.resolve())
     membership = read_membership(home.folder)
     site = known(membership, args.site or args.data.stem)
     refuse_unreadable(args.data)
-    folder = home.site(site)
-    Office(folder).policy.check()  # refused here, where somebody reads it
+    folder = private_folder(home.site(site))
+    write_policy(folder)
+    policy_in(folder)  # refused here, where somebody reads it
     begun = f"Site {site} takes part in {membership.name} with {args.data}, which stays here.\n"
     begun += f"Logs: {folder}. Policy: {folder / POLICY}."
     command = (home, site, args.data.resolve(), args.server, not args.insecure)
@@ -67,13 +69,11 @@ def start(home: Home, site: str, data: Path, server: str, secure: bool) -> Any:
     """The process of a site; with TLS its key is made if it has none."""
     from proxfl.deploy.ops.keys import make_site_keys, site_keys
     from proxfl.deploy.ops.permissions import lock, private_folder
-    from proxfl.deploy.site.policy import write_policy
     from proxfl.deploy.transport.flower import launch
     from proxfl.storage.files import remove
 
     folder = private_folder(home.site(site))
     lock(folder, "join.lock")  # until this process ends
-    write_policy(folder)
     remove(folder / SITE_STATUS)  # of a process before this one
     command = [sys.executable, "-m", "proxfl.deploy.transport.flower.process", str(folder)]
     command += ["--federation", str(home.folder), "--site", site, "--data", str(data)]
