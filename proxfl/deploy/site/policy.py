@@ -56,8 +56,8 @@ class Proposal(NamedTuple):
     """A study as a site sees it: with its own table, and what was asked before.
 
     `asked` counts the questions of all studies that no person approved, `seen` the studies; `spent`
-    is the cost of the noised answers of all others. Of a masked one `company` says whose sums it
-    has, and `before` those of others that were begun.
+    is the cost of the noised answers of all others. `company` says whose sums it has, and `before`
+    whose those of others had that were begun.
     """
 
     study: Study
@@ -160,7 +160,7 @@ def few_rows(policy: Policy, about: Proposal) -> Iterator[Objection]:
 def few_sites(policy: Policy, about: Proposal) -> Iterator[Objection]:
     if len(about.study.sites) < policy.sites:
         yield Objection(f"it takes part where {policy.sites} sites or more do")
-    for other in about.before:
+    for other in about.before if about.company else ():
         apart = other.apart(about.company)
         if 0 < len(apart) < policy.sites:
             few = ", ".join(apart)

@@ -154,13 +154,12 @@ class Reception:
         return proposal, found
 
     def in_company(self, proposal: Proposal) -> Proposal:
-        """The same with whose sums it has, and others had, if that is all that is seen of it."""
-        study = proposal.study
-        if not study.masked:
-            return proposal
-        about = (study, proposal.table, columns_used(proposal))
-        before = company.earlier(self.folder / STUDIES, study)
-        return proposal._replace(company=company.company_of(*about), before=before)
+        """The same with whose sums it has, and those of the studies before it had."""
+        study, decisions = proposal.study, self.office.audit.decisions
+        begun = [one for one, decision in decisions.items() if decision == TAKES_PART]
+        before = company.earlier(self.folder / STUDIES, study, begun)
+        mine = company.company_of(study, columns_used(proposal))
+        return proposal._replace(company=mine, before=before)
 
     def foreign(self, study: Study) -> Iterator[Objection]:
         """What is against a study before the site looks at its own file."""

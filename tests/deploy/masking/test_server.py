@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from proxfl.deploy.masking.answering import MaskedSite
@@ -111,8 +112,9 @@ FOUR = ("east", *NAMES)
 class Four:
     """Four sites, and a server that proposes whatever it likes to whomever it likes."""
 
-    def __init__(self, folder):
-        self.folder, self.files = folder, write_data(folder / "data")
+    def __init__(self, folder, **rules):
+        self.policy, self.folder = STRICT.replace(sites=3, **rules), folder
+        self.files = write_data(folder / "data")
         self.files = dict(zip(FOUR, [self.files[0], *self.files], strict=True))
         self.membership = Membership("field", FOUR)
         self.open()
@@ -122,12 +124,12 @@ class Four:
         self.sites = {name: self.site(name) for name in FOUR}
 
     def site(self, name):
-        office = Office(self.folder / name, STRICT.replace(sites=3))
+        office = Office(self.folder / name, self.policy)
         return Reception(self.membership, name, self.files[name], office)
 
-    def study(self, *sites, **options):
+    def study(self, *sites, unmasked=False, **options):
         spec = Spec(**{"target": "y", "loss": "logistic", "l1": 0.02} | options)
-        return make_study("-".join(sites), "field", sites, spec)
+        return make_study("-".join(sites), "field", sites, spec, unmasked)
 
     def said(self, study):
         return {name: self.sites[name].decide(study)[0] for name in study.sites}
@@ -154,6 +156,49 @@ def test_four_sites_and_three_of_them_tell_the_fourth_to_nobody_unasked(tmp_path
     field.open()
     assert set(field.said(all_of_them).values()) == {"takes part"}  # which began before
     assert set(field.said(field.study(*FOUR, l1=0.03)).values()) == {"waits", "takes part"}
+
+
+def few_rows_fewer(field):
+    """A study drops the rows that have no value in a column of its own."""
+    for file in field.files.values():
+        frame = pd.read_csv(file)
+        frame.loc[:5, "e"] = np.nan
+        frame.to_csv(file, index=False)
+    return dict(missing="drop", features=("a", "b", "e"))
+
+
+def file_that_grew(field):
+    for file in field.files.values():
+        frame = pd.read_csv(file)
+        frame.assign(f=np.arange(len(frame))).to_csv(file, index=False)
+    return dict(features=("a", "b"))
+
+
+@pytest.mark.parametrize("change", [few_rows_fewer, file_that_grew])
+@pytest.mark.parametrize("unmasked", [False, True])
+def test_nor_do_three_of_four_about_almost_the_same_rows_or_without_masks(
+    change, unmasked, tmp_path
+):
+    """Only studies of exactly the same rows were held to each other, and only masked ones."""
+    field = Four(tmp_path, unmasked=True)
+    first = field.study(*FOUR, features=("a", "b"))
+    assert set(field.said(first).values()) == {"takes part"}
+    options = change(field)
+    field.open()
+    three = field.study(*NAMES, unmasked=unmasked, **options)
+    assert set(field.said(three).values()) == {"waits"}
+
+
+def test_a_site_that_lost_whose_sums_it_was_in_takes_part_in_nothing_more(tmp_path):
+    field = Four(tmp_path)
+    first, three = field.study(*FOUR), field.study(*NAMES)
+    field.said(first)
+    for name in NAMES:
+        (tmp_path / name / "studies" / first.id / "company.json").unlink()
+    field.open()
+    assert set(field.said(three).values()) == {"declines"}
+    assert set(field.said(first).values()) == {"takes part"}  # by which it is noted anew
+    assert set(field.said(three).values()) == {"waits"}
 
 
 def test_studies_of_the_same_sites_or_of_other_columns_follow_one_another(tmp_path):
