@@ -170,6 +170,7 @@ def with_columns(folder, rows=200, loss="logistic", **columns):
 ONE = np.eye(200)[7]
 SPREAD = np.arange(200) / 200
 FEW = np.where(np.arange(200) < 10, 0.9999, 1.0)
+COUNTS = dict(features=("x0", "x1"), loss="poisson")
 SINGLES = {
     "no weight for one row": (1.0 - ONE, dict(row_weights="odd")),
     "no weight for one row, and a little less for some": (FEW * (1 - ONE), dict(row_weights="odd")),
@@ -182,6 +183,14 @@ SINGLES = {
     "twice the weight of one row": (1.0 + ONE, dict(row_weights="odd")),
     "an offset of one row": (ONE, dict(offset="odd")),
     "an exposure of one row": (1.0 + ONE, dict(exposure="odd", loss="poisson")),
+    "an exposure of almost nothing": (
+        1.0 + SPREAD - ONE * (1 + SPREAD - 1e-300),
+        COUNTS | dict(exposure="odd"),
+    ),
+    "an offset that few weigh, by itself": (
+        SPREAD + 30 * ONE,
+        COUNTS | dict(offset="odd", row_weights="odd"),
+    ),
     "a number to predict, of one row": (ONE, dict(target="odd", loss="squared")),
     "one of several numbers to predict": (ONE, dict(target=("y", "odd"), loss="squared")),
 }

@@ -14,11 +14,12 @@ import numpy as np
 from proxfl.tables import Table
 from proxfl.tables.formats import is_sparse
 from proxfl.tables.rows import with_values
-from proxfl.train.agreement import row_counts
-from proxfl.train.spec import Spec
+from proxfl.train.agreement import offsets, row_counts
+from proxfl.train.spec import Spec, beside_of
 
 FEATURE, TARGET, WEIGHTS = "feature", "target", "row_weights"
 BESIDE = ("offset", "exposure", WEIGHTS)  # the keys of a problem
+SHIFT = "shift"  # what is added to scores
 
 
 class Used(NamedTuple):
@@ -39,9 +40,15 @@ def used_columns(table: Table, spec: Spec) -> Iterator[Used]:
     if table.target:
         for name, values in zip(names, table.y.reshape(table.rows, -1).T, strict=True):
             yield Used(TARGET, name, values)
-    roles = {getattr(spec, key): key for key in BESIDE}
+    for key in BESIDE:  # one column may be several of these
+        if (name := getattr(spec, key)) is not None:
+            yield Used(key, name, table.beside[name])
+    shift = offsets(table, spec)
+    if shift is not None and spec.exposure is not None:  # by its logarithm, and the offset with it
+        yield Used(SHIFT, spec.exposure, shift)
     for name, values in table.beside.items():
-        yield Used(roles.get(name, FEATURE), name, values)
+        if name not in beside_of(spec):
+            yield Used(FEATURE, name, values)
     by_column = table.A.tocsc() if is_sparse(table.A) else table.A
     for j in range(by_column.shape[1]):
         dense = by_column[:, [j]].toarray()[:, 0] if is_sparse(table.A) else by_column[:, j]

@@ -160,8 +160,8 @@ def few_rows(policy: Policy, about: Proposal) -> Iterator[Objection]:
 def few_sites(policy: Policy, about: Proposal) -> Iterator[Objection]:
     if len(about.study.sites) < policy.sites:
         yield Objection(f"it takes part where {policy.sites} sites or more do")
-    for other in about.before if about.company else ():
-        apart = other.apart(about.company)
+    for other in about.before:
+        apart = other.apart(about.company) if about.company else []
         if 0 < len(apart) < policy.sites:
             few = ", ".join(apart)
             yield Objection(
