@@ -8,9 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from proxfl.deploy.masking.messages import question_payload
+from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.protocol import wire
-from proxfl.deploy.protocol.study import make_description, make_evaluation, make_study
+from proxfl.deploy.protocol.study import (
+    ASKS,
+    make_description,
+    make_evaluation,
+    make_study,
+    read_table,
+)
 from proxfl.deploy.protocol.wire import BadMessage, Header
 from proxfl.deploy.server import evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
@@ -26,6 +34,8 @@ from proxfl.report import page
 from proxfl.report.training import save
 from proxfl.storage import documents
 from proxfl.tables import Schema
+from proxfl.train.agreement import summarise
+from proxfl.train.choice import Choice
 from proxfl.train.evaluate import Applied, How, evaluate, evaluated, tell
 from proxfl.train.folder import read_model
 from proxfl.train.spec import Spec
@@ -184,6 +194,9 @@ def test_a_study_by_study_search_ends_when_enough_were_looked_at(tmp_path):
     assert len(audit.lines_of(site.folder)) == size  # nor does its disk fill
 
 
+NEAR = "rows that differ in fewer than 5 from those it told of"
+
+
 def test_studies_that_differ_in_one_row_or_a_small_group_are_refused(tmp_path):
     """A column with few gaps, dropped, is a filter of rows that the server chooses."""
     site, A, y = victim(tmp_path, 200, features=4)
@@ -195,9 +208,65 @@ def test_studies_that_differ_in_one_row_or_a_small_group_are_refused(tmp_path):
     few = tuple(f"x{j}" for j in range(4))
     site.asks = Spec(target="y", loss="logistic", missing="drop", features=few)
     attacker = Attacker(site)
-    with pytest.raises(BadMessage, match="rows that differ in fewer than 5 from those it told of"):
+    with pytest.raises(BadMessage, match=NEAR):
         attacker.propose("three", site.asks.replace(features=(*few, "gap")))
     attacker.propose("twenty", site.asks.replace(features=(*few, "wide")))
+
+
+def charter(*features):
+    return json.dumps([features, [0, 1]])
+
+
+FILTERED = dict(target="y", loss="logistic", missing="drop", weights="samples")
+
+
+def with_gaps(file):
+    """Three rows have no value in the last column, by which a study that names it drops them."""
+    table = pd.read_csv(file).assign(gap=lambda held: np.arange(1.0 * len(held)))
+    table.loc[7:9, "gap"] = np.nan
+    table.to_csv(file, index=False)
+
+
+def test_nor_is_the_first_question_left_out(tmp_path):
+    """What only asks of rows, and notes them, could be passed over."""
+    site, _, _ = victim(tmp_path, 200, features=2, policy=USUAL.replace(automatic=ASKS))
+    with_gaps(site.data)
+    site.asks = Spec(**FILTERED, features=("x0", "x1"))
+    attacker, spec = Attacker(site), site.asks.replace(features=("x0", "x1", "gap"))
+    told = summarise(read_table(spec, site.data), spec)
+    attacker.task = lambda name, payload, task=attacker.task: (
+        {"summary": json.dumps(told)} if name == "summary" else task(name, payload)
+    )
+    with pytest.raises(BadMessage, match=NEAR):
+        attacker.propose("three", spec)
+    how = dict(unmasked=True, choice=Choice(points=3, folds=2))
+    path = make_study("path", "clinic", ("north",), spec, **how)
+    assert site.decide(path)[0] == "takes part"
+    asked = question_payload(Question("rows", {}, 13)) | {
+        "charter": '[["x0", "x1", "gap"], [0, 1]]'
+    }
+    with pytest.raises(BadMessage, match=NEAR):
+        site.worker(wire.tag(path.id)).setup["sums"](asked)
+
+
+def test_nor_is_it_under_masks(tmp_path):
+    field = Field(tmp_path, masked=True, policy=LOOSE.replace(count=5), **FILTERED)
+    for file in field.files:
+        with_gaps(file)
+    field.confirm()
+    site = field.reception(0)
+    (held,) = site.office.confirmed.lists().values()
+
+    def met(*features):
+        field.ask(**FILTERED, features=features)
+        assert site.decide(field.study)[0] == "takes part"
+        (worker,) = site.open.values()
+        about = {"members": json.dumps(held["members"]), "charter": charter(*features)}
+        return worker.setup["meet"](about)["decision"]
+
+    assert met("a", "b") == "takes part"
+    with pytest.raises(BadMessage, match=NEAR):
+        met("a", "b", "gap")
 
 
 def test_a_study_cannot_be_changed_once_it_began(tmp_path):

@@ -48,7 +48,7 @@ class DescriptionSite:
         def answer(question: dict[str, Any]) -> dict[str, Value]:
             self.once(kind, question)
             self.asked.check(self.name, self.table.rows)
-            self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
+            self.office.tell_of(self.name, self.study, self.table)
             told = self.site(kind, question)
             self.asked.enter(kind, numbers=told.size)
             return {"told": told}

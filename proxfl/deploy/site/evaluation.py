@@ -40,7 +40,7 @@ class EvaluationSite:
 
     def sums(self, question: dict[str, Any]) -> dict[str, Value]:
         self.asked.check(self.name, self.table.rows)
-        self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
+        self.office.tell_of(self.name, self.study, self.table)
         draw = secret_draws(self.office, self.study.id)
         told = tell(applied(self.study), self.table, draw, self.study.how)
         sums = {

@@ -152,12 +152,15 @@ class FollowingSite:
         return list(labels(self.table.y)) if self.tells_labels else []
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
-        if not has_replied(self.office, self.study):
-            self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
+        self.tell_of_rows()
         charter = Charter(tuple(self.table.features), tuple(self.labels))
         self.asked.enter("enter", setup=True)
         key = self.office.signer.public_key().public_bytes_raw()
         return {"key": key.hex(), "charter": charter.text}
+
+    def tell_of_rows(self) -> None:
+        if not has_replied(self.office, self.study):
+            self.office.tell_of(self.name, self.study, self.table)
 
     def meet(self, question: dict[str, Value]) -> dict[str, Value]:
         """A hello, if these are the members that a person here knows, and these the columns."""
@@ -200,6 +203,7 @@ class FollowingSite:
 
     def begin(self, members: Members, charter: Charter, begun: CharterFile) -> Member:
         """One life of this site in the study; the charter is that of its first."""
+        self.tell_of_rows()
         path = private_folder(self.folder) / CHARTER
         if not path.exists():
             documents.write_json(path, dict(begun), private=True)

@@ -30,6 +30,7 @@ from proxfl.deploy.site.policy import Policy, policy_in
 from proxfl.deploy.site.told import Told
 from proxfl.errors import DamageError, InputError
 from proxfl.storage import documents
+from proxfl.tables import Table
 
 SECRET, MASK = "site.secret", "mask.secret"
 STUDIES, STUDY, APPROVAL = "studies", f"study{SUFFIX}", "approved.json"
@@ -73,6 +74,11 @@ class Office:
     def key(self, purpose: str) -> bytes:
         """Bytes for one purpose that only this site can make, and makes again."""
         return hmac.digest(secret(self.folder / SECRET), purpose.encode(), "sha256")
+
+    def tell_of(self, site: str, study: Study, table: Table) -> None:
+        """Note which rows a study is about, before anything is told of them, whatever it is that
+        the server asks first; refuse those that differ in a few from others that were told of."""
+        self.told.once(site, table, study.spec, self.policy.count)
 
     def place(self, study: str) -> Path:
         return self.folder / STUDIES / study

@@ -84,7 +84,7 @@ class PathSite:
         return self.office.fingerprint(self.table.fingerprint)
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
-        self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
+        self.office.tell_of(self.name, self.study, self.table)
         known, target = declared(self.study.spec), loss_of(self.study.spec).target
         labels = () if known else tuple(target.labels(self.table.y))
         self.asked.enter("enter", setup=True)
@@ -109,6 +109,7 @@ class PathSite:
                 f"Site {self.name} has agreed to something else in this study, or on other data; "
                 "it agrees once. Resume, or begin another study."
             )
+        self.office.tell_of(self.name, self.study, self.table)
         self.made = self.prepared(held["charter"], told)
         documents.write_json(self.path, dict(held), private=True)
         self.asked.enter("agree", setup=True)
@@ -161,6 +162,7 @@ class PathSite:
             return self.made
         if not setup:
             raise BadMessage(f"Site {self.name} has not agreed to anything yet.")
+        self.office.tell_of(self.name, self.study, self.table)
         return self.answering(charter)
 
     def sums(self, question: dict[str, Value]) -> dict[str, Value]:

@@ -102,7 +102,7 @@ class Site:
 
     def summary(self, question: dict[str, Any]) -> dict[str, Value]:
         """What a site tells before anything else; see `proxfl.train.agreement.summarise`."""
-        self.office.told.once(self.name, self.table, self.study.spec, self.office.policy.count)
+        self.office.tell_of(self.name, self.study, self.table)
         told = summarise(self.table, self.study.spec) | {"fingerprint": self.fingerprint}
         return {"summary": json.dumps(told)}
 
@@ -121,6 +121,7 @@ class Site:
                 f"Site {self.name} has agreed to something else in this study, or on other data; "
                 "it agrees once. Resume, or begin another study."
             )
+        self.office.tell_of(self.name, self.study, self.table)
         self.made = self.prepared(agreement)
         documents.write_json(self.path, held, private=True)
         return {}
