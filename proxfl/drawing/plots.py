@@ -102,6 +102,8 @@ def drawn(figure: Figure, kind: str, dpi: int) -> bytes:
     buffer, metadata = io.BytesIO(), {"Date": None} if kind == "svg" else {"Software": None}
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a box stands for it
+        # Names from outside may leave no room between them: the figure is drawn as it comes.
+        warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
         figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
     return buffer.getvalue()
 
