@@ -10,6 +10,7 @@ from proxfl.deploy.ops.home import Home
 from proxfl.deploy.ops.keys import make_site_keys
 from proxfl.deploy.protocol.membership import LiveMembership, Membership
 from proxfl.deploy.protocol.study import make_study
+from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.transport.flower import launch
 from proxfl.report import page
@@ -58,6 +59,21 @@ def test_studies_go_on_between_other_members_and_nobody_is_started_again(tmp_pat
         field.ask(target="y", loss="logistic", l1=0.03)
         field.propose()
     assert {name: site.worker for name, site in field.sites.items()} == processes
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_study_that_is_open_is_over_once_its_sites_are_no_members(masked, tmp_path):
+    """It went on with the former member until the site's process began anew."""
+    field = Field(tmp_path, masked=masked)
+    site = field.reception(0)
+    assert site.decide(field.study)[0] == "takes part"
+    ((tag, open_one),) = site.open.items()
+    assert site.worker(tag) is open_one
+    site.membership = field.membership.without("west")
+    with pytest.raises(BadMessage, match="does not name the site west"):
+        site.worker(tag)
+    site.membership = field.membership
+    assert site.worker(tag)
 
 
 def test_a_server_lets_a_new_member_in_and_a_former_one_no_more(tmp_path, monkeypatch, capsys):

@@ -59,7 +59,7 @@ class Reception:
     data: Path
     office: Office
     open: dict[bytes, Worker] = field(default_factory=dict)
-    held_to: Policy | None = None  # when that study was opened
+    held_to: tuple[Policy, tuple[str, ...]] | None = None  # when that study was opened
 
     def __post_init__(self):
         self.tag = wire.tag(self.membership.channel)
@@ -67,6 +67,11 @@ class Reception:
     @property
     def folder(self) -> Path:
         return self.office.folder
+
+    @property
+    def rules(self) -> tuple[Policy, tuple[str, ...]]:
+        """What the people here may change while a study is open: the policy, and the members."""
+        return self.office.policy, self.membership.sites
 
     def answer(self, request: bytes) -> bytes:
         """The reply to a message, or a refusal that says in a sentence what was wrong with it."""
@@ -135,7 +140,7 @@ class Reception:
 
     def judged(self, study: Study) -> tuple[Proposal | None, list[Objection]]:
         """A study with its table, if that can be read, and what there is against it."""
-        self.held_to = self.office.policy
+        self.held_to = self.rules
         found = list(self.foreign(study))
         if found and not found[0].waits:
             return None, found
@@ -173,8 +178,9 @@ class Reception:
             yield Objection(sentence, waits=True)
 
     def worker(self, tag: bytes) -> Worker:
-        """What answers for a study that the site takes part in, by the policy as it is now."""
-        if self.office.policy != self.held_to:
+        """What answers for a study that the site takes part in, by policy and members as they are
+        now."""
+        if self.rules != self.held_to:
             self.open.clear()
         if tag not in self.open:
             known = (study for study in self.office.studies() if wire.tag(study.id) == tag)
