@@ -160,12 +160,18 @@ def test_a_site_answers_a_path_about_what_it_has_agreed_to_only(tmp_path):
     found = field.run()
     sites = field.reach(field.study.id)
     charter = {"charter": Charter(found.path.agreement.features, ()).text}
+    x = {f"x.params.{name}": a for name, a in (("coef", np.zeros(5)), ("intercept", np.zeros(())))}
+    about = lambda kind, **numbers: question_payload(Question(kind, x | numbers, 7))
+    none = np.zeros(0, np.int64)  # by which a question counted as one about no model
     agreement = found.path.agreement.to_dict()
     other = agreement | {"scale": [2.0 * s for s in agreement["scale"]]}
     for task, payload, words in [
         ("agree", charter | {"agreements": json.dumps([other] * 4)}, "it agrees once"),
         ("agree", charter | {"agreements": "[1]"}, "cannot be read"),
         ("sums", charter | question_payload(Question("round", {}, 3)), "failed with ValueError"),
+        ("sums", charter | about("evaluate x", places=none), "failed with ValueError"),
+        ("sums", charter | about("evaluate x", u=np.zeros(9)), "failed with ValueError"),
+        ("sums", charter | about("information x"), "not asked for information in this study"),
         ("sums", question_payload(Question("rows", {}, 3)), "The charter cannot be read"),
         ("evaluate", {"x": np.zeros(5)}, "knows no task"),
         ("summary", {}, "knows no task"),

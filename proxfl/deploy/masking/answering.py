@@ -20,7 +20,7 @@ from proxfl.tables import Table
 from proxfl.tables.sites import arranged
 from proxfl.train.agreement import problem_of, row_counts, shards_for
 from proxfl.train.federation import Call
-from proxfl.train.tasks import STEPS_BACK, TASKS
+from proxfl.train.tasks import STEPS_BACK, TASKS, refuse_odd
 
 TOO_LARGE = 2.0**40  # a loss that no honest run takes for a good one
 
@@ -66,6 +66,7 @@ class MaskedSite:
     def perform(self, task: str, points: list[str], question: Question) -> tuple[np.ndarray, bool]:
         problem, shard = self.prepared()
         payload, sound = unpack(question.numbers, points, problem.x0), True
+        refuse_odd(task, problem, payload)  # of a path in the clear, it is the server's choice
         if task in STEPS_BACK:
             problem = self.guarded(problem)
         else:

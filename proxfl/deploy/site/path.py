@@ -23,7 +23,7 @@ from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import Policy, Proposal, too_large
-from proxfl.deploy.site.site import AGREEMENT, refuse_unsound
+from proxfl.deploy.site.site import AGREEMENT, refuse_unsound, tasks_of
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
 from proxfl.storage import documents
@@ -32,6 +32,7 @@ from proxfl.tables import Table
 from proxfl.train.agreement import Agreement
 from proxfl.train.contents import AgreementFile
 from proxfl.train.spec import declared, loss_of
+from proxfl.train.tasks import TASKS
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -168,6 +169,9 @@ class PathSite:
     def sums(self, question: dict[str, Value]) -> dict[str, Value]:
         """The site's own sums; on the audit log before they leave."""
         asked = question_in(question)
+        kind = asked.kind.partition(" ")[0]
+        if kind in TASKS and kind not in tasks_of(self.study.spec):
+            raise BadMessage(f"Site {self.name} is not asked for {kind} in this study.")
         setup, models = asked.kind in SETUP, models_in(asked)
         answers = self.answers(setup, charter_in(question.get("charter")))
         if not setup:
