@@ -12,7 +12,7 @@ from typing import Any
 from proxfl.cli.commands.federate import study
 from proxfl.cli.commands.federate.serve import certificate_warning
 from proxfl.cli.commands.federate.standing import ENDED, last_status, resumption
-from proxfl.cli.commands.federate.watching import follow
+from proxfl.cli.commands.federate.watching import follow, let_end
 from proxfl.cli.commands.train import conclude
 from proxfl.cli.shared import options
 from proxfl.cli.shared.arguments import count
@@ -134,6 +134,7 @@ def carry_out(
             stopping.requested.clear()  # this one was heard; another cuts the farewell short
             with contextlib.suppress(RuntimeError, stopping.Stopped):
                 launch.stop_run(home.server, number)
+                let_end(home, number)
             print(f"Interrupted; go on with: {resumption(home)}", file=sys.stderr)
             return INTERRUPTED
     if ended["state"] == "finished":

@@ -15,6 +15,7 @@ from proxfl.errors import DONE, INTERRUPTED, NOT_CONVERGED
 LOOK_SECONDS, REST_SECONDS = 0.5, 1.0  # at a run that goes on; at services
 LINE_SECONDS = 10.0  # a log is not a terminal
 START_SECONDS = 120.0  # for Flower to start the server's program
+END_SECONDS = 60.0  # for a run to end that was asked to stop
 
 
 @contextlib.contextmanager
@@ -79,6 +80,18 @@ def follow(home: Home, run: str, meanwhile: Callable[[], None]) -> Mapping[str, 
             line.show(sentence(status))
         elif time.monotonic() - begun > START_SECONDS:
             return lost(home, "was not started by Flower")
+        pause(LOOK_SECONDS)
+
+
+def let_end(home: Home, run: str) -> None:
+    """Wait for a run that was asked to stop, but not for ever: another may be started next."""
+    from proxfl.deploy.ops.stopping import pause
+
+    until = time.monotonic() + END_SECONDS
+    while time.monotonic() < until:
+        status = last_status(home)
+        if status.get("run") != run or status["state"] in ENDED:
+            return
         pause(LOOK_SECONDS)
 
 
