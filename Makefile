@@ -71,8 +71,8 @@ audit: $(RELEASE)
 lock: $(RELEASE)
 	$(BIN)/python -m release.lock $(LOCK_OPTIONS)
 
-# Whatever is installed is in a lock, with its hashes; the project itself is put beside it.
-INSTALL = $(BIN)/pip install --quiet --require-hashes --requirement
+# A lock has all that is installed, with its hashes: nothing is left to resolve. The project itself is put beside it.
+INSTALL = $(BIN)/pip install --quiet --no-deps --require-hashes --requirement
 HERE = $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 
 $(BASE): pyproject.toml requirements/base.txt

@@ -18,9 +18,11 @@ def main() -> None:
         folder = Path(made)
         venv.create(folder / "venv", with_pip=True)
         bin = folder / "venv" / "bin"
+        # A lock has all that is installed: nothing is left to resolve.
+        install = ["pip", "install", "--quiet", "--no-deps"]
         for words in (
-            ["pip", "install", "--quiet", "--require-hashes", "--requirement", str(locked)],
-            ["pip", "install", "--quiet", "--no-deps", str(wheel)],
+            [*install, "--require-hashes", "--requirement", str(locked)],
+            [*install, str(wheel)],
             ["pip", "check"],
             ["python", "-I", "-c", WHERE],
             ["proxfl", "demo", "--out", str(folder / "demo")],
