@@ -1,7 +1,7 @@
 """Networks and machines as they are: nothing is lost, the run goes on when it can, or says why not.
 
 Server and sites are in network namespaces, with packets between them late, lost, or gone one way;
-a machine sleeps, the kernel ends a process for its memory. Minutes long: `make soak`.
+a machine sleeps, the kernel ends a process for its memory. Hours long: `make soak`.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ PROBLEM = {"target": "y", "loss": "logistic", "l1": 0.02, "algorithm": "decouple
 MEMORY = Path("/sys/fs/cgroup/memory")
 LITTLE = 160 * 2**20  # bytes: a site takes more before it says a word
 ASLEEP = 150  # seconds: longer than Flower takes a silent site to be there, and than any connection
+HOUR = 3600
 SEVERED = 75  # seconds: longer than a site, and the server, wait for an answer
 PATIENT = 900
 
@@ -77,22 +78,50 @@ def half_open(there, joined, run):
 def severed(there, joined, run):
     """For longer than the run waits: it says whom it lacks, and goes on once that is mended."""
     there.wire.cut = {("south", "server"), ("server", "south")}
+    gives_up_on_south(run)
+    there.wire.cut = set()
+    return resumed(there)
+
+
+def gives_up_on_south(run):
     assert run.ended(PATIENT) == 3, run.said
     assert "Only 2 sites answered within" in run.said and "Missing: south" in run.said
     assert "Nothing is lost: mend that and resume." in run.said and "Traceback" not in run.said
-    there.wire.cut = set()
+
+
+def resumed(there):
     return there.at_server("resume", there.home.folder, "--deadline", 600)
 
 
-def asleep(there, joined, run):
+@contextlib.contextmanager
+def sleeping(there, joined, seconds):
     """All processes of a site stop for a while, as when its machine sleeps."""
     own = [joined["south"].process.pid, *processes(there.folder / "at-south")]
+    begun = time.monotonic()
     for pid in own:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(ASLEEP)
+    yield
+    time.sleep(begun + seconds - time.monotonic())
     for pid in own:
         os.kill(pid, signal.SIGCONT)
-    return run
+
+
+def asleep(there, joined, run):
+    with sleeping(there, joined, ASLEEP):
+        return run
+
+
+def asleep_for_long(there, joined, run):
+    """The run waits for as long as it was told to, and goes on by itself."""
+    with sleeping(there, joined, HOUR):
+        return run
+
+
+def asleep_and_given_up(there, joined, run):
+    """The run ends long before the site is there again, and the same site goes on with the next."""
+    with sleeping(there, joined, HOUR):
+        gives_up_on_south(run)
+    return resumed(there)
 
 
 def limited(group, size):
@@ -125,7 +154,11 @@ TROUBLE = {
     "severed for longer than a run waits": severed,
     f"asleep for {ASLEEP} s": asleep,
     "killed for its memory": killed_for_memory,
+    "asleep for an hour, and awaited": asleep_for_long,
+    "asleep for an hour, and given up on": asleep_and_given_up,
 }
+# Seconds that the run waits for a site; else 600, as is usual.
+DEADLINES = {severed: 45, asleep_for_long: 2 * HOUR, asleep_and_given_up: 45}
 
 
 @contextlib.contextmanager
@@ -157,8 +190,8 @@ def gone_through(folder, number):
         there.group = group
         there.serve()
         joined = {name: there.enter(name, before.get(name, ())) for name in NAMES}
-        deadline = 45 if trouble is severed else 600
-        run = there.at_server("run", there.home.folder, "--deadline", deadline)
+        wait = DEADLINES.get(trouble, 600)
+        run = there.at_server("run", there.home.folder, "--deadline", wait)
         there.past(2, run)
         run = trouble(there, joined, run)
         assert run.ended(PATIENT) == 3 and "Not converged after 6 rounds" in run.said, run.said
