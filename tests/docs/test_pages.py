@@ -1,18 +1,22 @@
 """Pages that scripts write are what the scripts would write, and what pages name is there."""
 
 import importlib
+import os
 import pkgutil
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import proxfl as px
 from tests.deploy import conftest  # noqa: F401  # Flower, past its warnings
-from tests.docs.test_snippets import PAGES, ROOT, tool
+from tests.docs.test_snippets import PAGES, ROOT, snippets, tool
 from tests.test_imports import NAMES
 
 PATH = re.compile(r"`((?:proxfl|tests|docs|examples|benchmarks|results)/[\w./-]*)`")
+LINK = re.compile(r"\]\((?!\w+:)([^()#\s]*)#?([^()\s]*)\)")
+INCLUDED = re.compile(r'^--8<-- "(.+\.md)"$', re.MULTILINE)
 DOTTED = re.compile(r"`(proxfl(?:\.\w+)+)")
 
 
@@ -57,6 +61,25 @@ def test_files_and_modules_that_a_page_names_are_there(page):
     lost = [name for name in PATH.findall(text) if not (ROOT / name).exists()]
     lost += [name for name in DOTTED.findall(text) if not resolves(name)]
     assert [name for name in lost if "NAME" not in name] == []
+
+
+def anchors(page):
+    """What the headings of a page, and of those it includes, are called in its address."""
+    texts = [page.read_text()]
+    texts += [(ROOT / name).read_text() for name in INCLUDED.findall(texts[0])]
+    headings = re.findall(r"^#+ (.+)$", "\n".join(texts), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_of_a_page_lead_to_files_and_headings(page):
+    lost = []
+    for name, anchor in LINK.findall(snippets.BLOCK.sub("", page.read_text())):
+        target = Path(os.path.normpath(page.parent / name)) if name else page
+        there = target.exists() and (not anchor or anchor in anchors(target))
+        if not there or (page.parent.name == "docs" and ROOT / "docs" not in target.parents):
+            lost.append(f"{name}#{anchor}")
+    assert lost == []
 
 
 def resolves(name):
