@@ -105,12 +105,13 @@ def until(holds, seconds=LONG):
 class Deployment:
     """A server and three sites as one types them, over the files of a field."""
 
-    def __init__(self, folder, start, files, **problem):
+    def __init__(self, folder, start, files, masked=False, **problem):
         self.folder, self.start, self.files = folder, start, files
         self.home, self.port = Home(folder / "server"), free_port()
         options = [part for key, value in problem.items() for part in (f"--{key}", value)]
         sites = ("--name", "field", "--sites", *NAMES)
-        made = proxfl("federate", "init", self.home.folder, *sites, *options, "--unmasked")
+        clear = () if masked else ("--unmasked",)
+        made = proxfl("federate", "init", self.home.folder, *sites, *options, *clear)
         assert made.code == 0, made.err
 
     @property
