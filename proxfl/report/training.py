@@ -226,7 +226,8 @@ def communication(made: Page, saved: Saved) -> None:
         figure = optimality_figure(saved, each / scale, f"{unit} per site, up and down")
         made.figure(figure, "What optimality cost in communication.")
     ledger = {kind: t for kind, t in manifest["ledger"].items() if t["exchanges"]}
-    rows = [[LEDGER[k], t["exchanges"], size(t["up"]), size(t["down"])] for k, t in ledger.items()]
+    words = {kind: LEDGER.get(kind, called(kind)) for kind in ledger}
+    rows = [[words[k], t["exchanges"], size(t["up"]), size(t["down"])] for k, t in ledger.items()]
     exchanges = sum(t["exchanges"] for t in ledger.values())
     rows.append(["all", exchanges, size(manifest["bytes_up"]), size(manifest["bytes_down"])])
     note = f"Payload of all messages, {count(sites, 'site')} together; up is towards the server."

@@ -16,6 +16,7 @@ import csv
 import datetime
 import io
 import json
+import logging
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ from proxfl.errors import InputError
 from proxfl.storage import documents
 from proxfl.storage.files import litter, remove, write_bytes
 from proxfl.tables.sites import MISSING
+from proxfl.train import first
 from proxfl.train.contents import Begun, Finished, HistoryLine, ModelFile
 from proxfl.train.inference import LEVEL, Inference
 from proxfl.train.local import total
@@ -42,11 +44,14 @@ from proxfl.train.spec import Spec, describe, fills, loss_of, outcome_of, sectio
 from proxfl.train.terms import schema_of
 from proxfl.train.train import Fit
 
+log = logging.getLogger(__name__)
+
 MODEL, MANIFEST, HISTORY = "model.json", "manifest.json", "history.jsonl"
 INFERENCE = "inference.csv"
 ARRAYS, REPORT, CHECKPOINT = "model.safetensors", "report.html", "checkpoint.npz"
 CHOSEN = "model"  # in the folder of a path, that of the model it chose
 BY_FEATURE = ("centre", "scale", "unit", "fill")
+FIRST = "%s is of the first edition, which kept no digests: nothing shows whether it was damaged."
 FORMATS = {MODEL: "proxfl model 1", MANIFEST: "proxfl manifest 1"}
 
 
@@ -289,11 +294,31 @@ def checked_model(held: dict[str, Any], path: str) -> tuple[Model, dict[str, Any
 
 
 def read_document(path: Path, name: str, kind: Any) -> dict[str, Any]:
-    held = documents.read_json(path, dict[str, Any], "name the folder of a result")
+    data = documents.read_bytes(path, "name the folder of a result")
+    held = of_first_edition(path, documents.parsed(path, data)) or documents.unsealed(data, path)
     if held.get("format") != FORMATS[name]:
         raise InputError(f"{path}: this is no {FORMATS[name]!r}; name the folder of a result.")
     documents.demand(path, held, kind)
     return held
+
+
+def of_first_edition(path: Path, held: Any) -> dict[str, Any] | None:
+    """What a file of the first edition would hold today; nothing, if it is none."""
+    if first.is_manifest(held):
+        names = (HISTORY, ARRAYS, MODEL)
+        found = {name: documents.read_bytes(path.with_name(name)) for name in names}
+        held |= {"files": {name: documents.digest(data) for name, data in found.items()}}
+        documents.demand(path, held, Finished)
+        return first.manifest_now(held)
+    if not first.is_model(held):
+        return None
+    manifest = read_manifest(path.parent)
+    documents.demand(path.with_name(MANIFEST), manifest, Finished)
+    log.warning(FIRST, path)
+    try:
+        return first.model_now(held, manifest)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
