@@ -11,14 +11,15 @@ numbers to zero, and PyTorch's results should be its own.
 import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
+from jax.experimental.buffer_callback import buffer_callback
 from torch.func import functional_call, grad, vmap  # pyright: ignore[reportMissingImports]
+from torch.utils.dlpack import DLDeviceType  # pyright: ignore[reportMissingImports]
 
 from proxfl.torch.module import KINDS, trained
 
@@ -69,31 +70,32 @@ class Host:
     def ask(self, what: str, found: Any, *args: Any) -> Any:
         """`what` of the arguments, in the program; one answer per client where it is vmapped."""
         leaves, structure = jax.tree.flatten(args)
-        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found)
-        kinds, axes = tuple(leaf.dtype for leaf in leaves), tuple(leaf.ndim for leaf in leaves)
-        answer = partial(self.answer, what, structure, kinds, axes)
-        words = jax.tree.map(lambda a: jax.eval_shape(as_words, a), shapes)
-        told = jax.pure_callback(answer, words, *map(as_words, leaves), vmap_method="expand_dims")
-        return jax.tree.map(lambda a, b: from_words(a, b.dtype), told, shapes)
+        answer = partial(self.answer, what, structure, leaves[0].ndim)
+        return buffer_callback(answer, found, vmap_method="expand_dims")(*leaves)
 
-    def answer(self, what: str, structure: Any, kinds: Any, axes: Any, *words: Any) -> Any:
-        return THREAD.submit(self.answer_here, what, structure, kinds, axes, words).result()
+    def answer(self, *asked: Any) -> None:
+        THREAD.submit(self.answer_here, *asked).result()
 
-    def answer_here(self, what: str, structure: Any, kinds: Any, axes: Any, words: Any) -> Any:
-        tensors = [as_tensor(a, k, self.device) for a, k in zip(words, kinds, strict=True)]
-        clients = tensors[0].ndim - axes[0]  # axes before those of a single client
-        found = self.over_clients(what, structure, tensors, clients)
-        return jax.tree.map(as_numpy_words, found)
+    def answer_here(
+        self, what: str, structure: Any, axes: int, context: Any, places: Any, *buffers: Any
+    ) -> None:
+        """Into the program's own memory, in the order of its work on the device."""
+        with stream_of(context, buffers[0]):
+            tensors = [torch.from_dlpack(buffer) for buffer in buffers]
+            clients = tensors[0].ndim - axes  # axes before those of a single client
+            found = self.over_clients(what, structure, tensors, clients)
+            jax.tree.map(lambda place, a: torch.from_dlpack(place).copy_(a), places, found)
 
     def over_clients(self, what: str, structure: Any, tensors: Sequence[Any], axes: int) -> Any:
         call = lambda f: lambda *some: f(*structure.unflatten(some))
+        copies = lambda: [own(tensor, self.device) for tensor in tensors]
         beside = {"each": self.each, "value": self.total, "gradient": grad(self.total)}
         if self.together and axes and what in beside:
             try:
-                return stacked(call(beside[what]), tensors, axes, vmap)
+                return stacked(call(beside[what]), copies(), axes, vmap)
             except (RuntimeError, ValueError, NotImplementedError):
                 self.together = False  # if the module itself is at fault, the next line says so
-        return stacked(call(getattr(self, what)), tensors, axes, one_by_one)
+        return stacked(call(getattr(self, what)), copies(), axes, one_by_one)
 
 
 def stacked(f: Callable, tensors: Sequence[Any], axes: int, over: Callable) -> Any:
@@ -120,29 +122,16 @@ def one_by_one(f: Callable, in_dims: tuple[int | None, ...]) -> Callable:
     return loop
 
 
-# On their way JAX would round numbers of 64 bits: what it takes for double precision is a setting
-# of the thread, and that of the callback is another one. So they travel as pairs of words.
+def stream_of(context: Any, buffer: Any) -> AbstractContextManager:
+    """On a GPU, PyTorch's work in one line with the program's: nobody waits for the other."""
+    kind, number = buffer.__dlpack_device__()
+    if kind == DLDeviceType.kDLCPU:
+        return nullcontext()
+    return torch.cuda.stream(torch.cuda.ExternalStream(context.stream, number))
 
 
-def as_words(a: Any) -> Any:
-    return jax.lax.bitcast_convert_type(a, jnp.uint32) if a.dtype.itemsize == 8 else a
-
-
-def from_words(words: Any, kind: Any) -> Any:
-    return jax.lax.bitcast_convert_type(words, kind) if kind.itemsize == 8 else words
-
-
-def as_tensor(words: Any, kind: np.dtype, device: torch.device) -> torch.Tensor:
-    """The same memory as PyTorch sees it; whole numbers as its own, of 64 bits."""
-    tensor = torch.from_dlpack(words)
-    if kind.itemsize == 8:
-        wide = torch.float64 if kind.kind == "f" else torch.int64
-        tensor = tensor.view(wide).squeeze(-1)
-    elif kind.kind in "iu" and kind.itemsize > 1:
-        tensor = tensor.long()
-    return tensor.to(device)
-
-
-def as_numpy_words(tensor: torch.Tensor) -> np.ndarray:
-    array = tensor.detach().cpu().contiguous().numpy()
-    return array[..., None].view(np.uint32) if array.dtype.itemsize == 8 else array
+def own(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A copy, since a module may change what it is given; whole numbers are of 64 bits."""
+    whole = not (tensor.is_floating_point() or tensor.is_complex())
+    kind = torch.int64 if whole and tensor.itemsize > 1 else tensor.dtype
+    return tensor.to(device, kind, copy=True)

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
 from proxfl.losses import RowLoss
 from proxfl.points import Tree, dot, dtype
 from proxfl.problem.sparse import is_sparse
-from proxfl.torch.host import Host, as_tensor, as_words
+from proxfl.torch.host import Host, own
 from proxfl.torch.module import misfit
 
 
@@ -59,10 +60,13 @@ class TorchLoss(RowLoss):
             return "A module needs rows as a pair, inputs and target, since its loss compares them."
         if any(map(is_sparse, jax.tree.leaves(examples, is_leaf=is_sparse))):
             return "A module cannot have sparse features; give dense arrays, as by toarray()."
-        kinds = jax.tree.map(lambda a: a.dtype, examples)
-        rows = jax.tree.map(lambda a: as_words(a[0, :2]), examples)
-        tensor = lambda a, kind: as_tensor(a, kind, self.host.device)
-        return trouble(self.host, jax.tree.map(tensor, rows, kinds))
+        if jax.default_backend() != "cpu" and not torch.cuda.is_available():
+            return (
+                f"JAX computes on {jax.devices()[0].device_kind}, which this PyTorch cannot reach; "
+                "install PyTorch for CUDA, or set JAX_PLATFORMS=cpu."
+            )
+        tensor = lambda a: own(torch.from_dlpack(np.array(a[0, :2])), self.host.device)
+        return trouble(self.host, jax.tree.map(tensor, examples))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

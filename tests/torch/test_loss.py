@@ -193,6 +193,33 @@ def test_several_inputs_and_bytes_reach_the_module():
     assert np.isfinite(found.arrays()["table.weight"]).all()
 
 
+def test_a_module_that_changes_what_it_is_given_changes_no_row_of_the_program():
+    class InPlace(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, rows):
+            return self.inner(rows.mul_(2.0))
+
+    def found(module, data):
+        about = dict(rounds=3, progress=False)
+        result = px.simulate(px.Decoupled(0.1, tau=3), problem_of(module), data, **about)
+        return [*result.arrays().values(), result.history["objective"]]
+
+    doubled = [(2 * rows, labels) for rows, labels in sites()]
+    wanted = found(network(), doubled)
+    for inner in (network(), Gated(network())):  # together, and one by one after a try
+        for ours, value in zip(found(InPlace(inner), sites()), wanted, strict=True):
+            np.testing.assert_allclose(ours, value, rtol=1e-13)
+
+
+def test_a_device_that_this_pytorch_cannot_reach_is_told(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "which this PyTorch cannot reach; install PyTorch for CUDA" in refusal(network())
+
+
 def refusal(module, loss=entropy, x0=None, data=None):
     problem = problem_of(module, loss, OnLeaves(L1(0.1)))
     problem = problem if x0 is None else px.Problem(problem.g, x0, problem.loss)
