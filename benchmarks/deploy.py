@@ -28,7 +28,7 @@ from proxfl.deploy.ops.keys import make_site_keys
 from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.ops.services import Supervisor
 from proxfl.deploy.ops.stopping import stoppable
-from proxfl.deploy.site.policy import write_policy
+from proxfl.deploy.site.policy_file import write_policy
 from proxfl.deploy.transport.flower import launch
 from proxfl.storage.files import write_text
 from proxfl.train.folder import read

@@ -40,7 +40,7 @@ from proxfl.deploy.server.path import KeptSums
 from proxfl.deploy.site.confirmed import Confirmed
 from proxfl.deploy.site.noise import secret
 from proxfl.deploy.site.office import SECRET, Office
-from proxfl.deploy.site.policy import write_policy
+from proxfl.deploy.site.policy_file import write_policy
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.store import Store
 from proxfl.deploy.site.told import Told

@@ -47,7 +47,8 @@ from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.path import path_at
-from proxfl.deploy.site.policy import Proposal, large_with
+from proxfl.deploy.site.policy import large_with
+from proxfl.deploy.site.proposal import Proposal
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import DamageError, DiskError, InputError
 from proxfl.storage import documents

@@ -26,7 +26,8 @@ from proxfl.deploy.protocol.study import SUFFIX, Study, read_study_at
 from proxfl.deploy.site.audit import APPROVED, Audit
 from proxfl.deploy.site.confirmed import Confirmed
 from proxfl.deploy.site.noise import secret
-from proxfl.deploy.site.policy import Policy, policy_in
+from proxfl.deploy.site.policy import Policy
+from proxfl.deploy.site.policy_file import policy_in
 from proxfl.deploy.site.told import Told
 from proxfl.errors import DamageError, InputError
 from proxfl.storage import documents

@@ -22,7 +22,8 @@ from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
-from proxfl.deploy.site.policy import Policy, Proposal, too_large
+from proxfl.deploy.site.policy import Policy, too_large
+from proxfl.deploy.site.proposal import Proposal
 from proxfl.deploy.site.site import AGREEMENT, refuse_unsound, tasks_of
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError

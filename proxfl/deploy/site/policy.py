@@ -1,6 +1,4 @@
-"""What a site will not do, whoever asks: its own rules, and the file in which its owner sets them.
-
-    policy.toml   in the site's folder, written with these values when it first joins
+"""What a site will not do, whoever asks: its own rules, which its owner sets (`policy_file.py`).
 
 Whoever runs the server chooses every study and every model a site is asked about, so what a server
 may learn has its bounds here and nowhere else. SECURITY.md says what can be learnt within them.
@@ -10,22 +8,17 @@ an objection tells the server holds no number of the data; the site's own log ha
 """
 
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import tomli_w
 
 from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
-from proxfl.deploy.protocol.study import ASKS, Study, applied
-from proxfl.deploy.site.audit import FILE as AUDIT
+from proxfl.deploy.protocol.study import ASKS
 from proxfl.deploy.site.columns import apart_from_a_number, used_columns
-from proxfl.deploy.site.company import Company
 from proxfl.deploy.site.guard import effective
-from proxfl.errors import InputError
+from proxfl.deploy.site.proposal import Objection, Proposal
 from proxfl.losses.targets import Label
 from proxfl.options import Option, Options
 from proxfl.options.kinds import (
@@ -40,66 +33,11 @@ from proxfl.options.kinds import (
     whole,
 )
 from proxfl.options.option import by_key
-from proxfl.storage.documents import read_bytes
-from proxfl.storage.files import write_text
 from proxfl.tables import Table
 from proxfl.train.agreement import row_counts
-from proxfl.train.folds import deal_at
-from proxfl.train.privacy import Noise
-from proxfl.train.spec import Spec, beside_of, columns_of, declared, loss_of, schema_of
+from proxfl.train.spec import Spec, columns_of, declared, loss_of
 
-FILE = "policy.toml"
 MOST_CELLS = 20  # that a log names
-
-
-class Proposal(NamedTuple):
-    """A study as a site sees it: with its own table, and what was asked before.
-
-    `asked` counts the questions of all studies that no person approved, `seen` the studies; `spent`
-    is the cost of the noised answers of all others. `company` says whose sums it has, and `before`
-    whose those of others had that were begun.
-    """
-
-    study: Study
-    table: Table
-    asked: int = 0
-    seen: int = 0
-    site: str = ""
-    spent: float = 0.0
-    company: Company | None = None
-    before: Sequence[Company] = ()
-
-    @property
-    def spec(self) -> Spec:
-        return self.study.spec
-
-    @property
-    def parts(self) -> list[Table]:
-        """The sets of rows that numbers are about: of a path also each fold, and what it leaves."""
-        choice, table = self.study.choice, self.table
-        if choice is None or choice.by == "sites":
-            return [table]
-        dealt = deal_at(self.spec, choice, table, self.study.sites.index(self.site))
-        folds = range(choice.folds)
-        return [table, *(table.only(d) for k in folds for d in (dealt == k, dealt != k))]
-
-    @property
-    def weights(self) -> list[np.ndarray]:
-        """How much each row of these sets counts."""
-        return [row_counts(part, self.spec) for part in self.parts]
-
-    @property
-    def noise(self) -> Noise | None:
-        """What is added to the answers."""
-        return self.study.noise
-
-
-class Objection(NamedTuple):
-    """Why a site does not take part: for the server, for its own log, and if a person may."""
-
-    sentence: str
-    detail: str = ""
-    waits: bool = False
 
 
 class Policy(Options):
@@ -261,28 +199,17 @@ def tells_hessians(policy: Policy, about: Proposal) -> Iterator[Objection]:
 
 
 def other_columns(policy: Policy, about: Proposal) -> Iterator[Objection]:
-    allowed = policy.columns or columns_used(about)
-    yield from withheld(c for c in columns_used(about) if c not in allowed)
+    allowed = policy.columns or about.columns
+    yield from withheld(c for c in about.columns if c not in allowed)
 
 
 def excluded_columns(policy: Policy, about: Proposal) -> Iterator[Objection]:
-    yield from withheld(c for c in columns_used(about) if c in policy.exclude)
+    yield from withheld(c for c in about.columns if c in policy.exclude)
 
 
 def withheld(columns: Iterable[str]) -> Iterator[Objection]:
     for column in columns:
         yield Objection(f"its column {called(column)} is not for studies; leave it out")
-
-
-def columns_used(about: Proposal) -> list[str]:
-    """The columns of the site's file that a study reads."""
-    if about.study.ask == "describe":
-        return list(about.study.schema.columns)
-    spec, table = about.spec, about.table
-    evaluates = about.study.ask == "evaluate"
-    schema = applied(about.study).schema if evaluates else schema_of(spec)
-    sources = table.features if schema is None else schema.sources(table.features).values()
-    return list(dict.fromkeys([*columns_of(spec), *sources, *beside_of(spec)]))
 
 
 def many_studies(policy: Policy, about: Proposal) -> Iterator[Objection]:
@@ -435,51 +362,3 @@ RULES = (
         needs_a_person,
     ),
 )
-
-
-def policy_in(folder: Path) -> Policy:
-    """That of a site's folder: all rules, since one that was lost may have been strict."""
-    path = folder / FILE
-    data = read_bytes(path, "restore it")
-    try:
-        held = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        raise InputError(f"{path}: this is not TOML; mend it, or restore it.") from None
-    try:
-        found = Policy(**held)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    for rule in RULES:
-        if rule.option.key not in held:
-            usual = line_of(rule.option, Policy()).strip()
-            raise InputError(
-                f"{path}: the rule {rule.option.key!r} is missing; restore the file, or add a line "
-                f"for it, which is usually {usual}."
-            )
-    return found
-
-
-def write_policy(folder: Path, **other: Any) -> None:
-    """Put rules where the site's owner can change them, unless some are there; the usual ones."""
-    path, held = folder / FILE, Policy(**other)
-    if path.exists():
-        return
-    if (folder / AUDIT).exists():
-        raise InputError(
-            f"{path}: there is no such file, and this site has answered by its rules; restore it, "
-            "or copy the usual one of a site that has just joined."
-        )
-    one = lambda option: f"# {option.meaning}\n{line_of(option, held)}"
-    write_text(path, WORDS + "\n".join(one(rule.option) for rule in RULES))
-
-
-def line_of(option: Option, held: Policy) -> str:
-    """A rule as the file has it."""
-    return tomli_w.dumps({option.key: held.to_dict()[option.key]})
-
-
-WORDS = """\
-# What this site will not do, whoever asks. It is the site owner's to change; docs/deploy.md says
-# what each rule is for. A change holds from the next question on.
-
-"""

@@ -29,8 +29,9 @@ from proxfl.deploy.site.evaluation import EvaluationSite
 from proxfl.deploy.site.following import FollowingSite, has_replied
 from proxfl.deploy.site.office import STUDIES, Office
 from proxfl.deploy.site.path import PathSite
-from proxfl.deploy.site.policy import FILE as POLICY
-from proxfl.deploy.site.policy import Objection, Policy, Proposal, columns_used
+from proxfl.deploy.site.policy import Policy
+from proxfl.deploy.site.policy_file import POLICY
+from proxfl.deploy.site.proposal import Objection, Proposal
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
@@ -163,7 +164,7 @@ class Reception:
         study, decisions = proposal.study, self.office.audit.decisions
         begun = [one for one, decision in decisions.items() if decision == TAKES_PART]
         before = company.earlier(self.folder / STUDIES, study, begun)
-        mine = company.company_of(study, columns_used(proposal))
+        mine = company.company_of(study, proposal.columns)
         return proposal._replace(company=mine, before=before)
 
     def foreign(self, study: Study) -> Iterator[Objection]:

@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.site import account, audit
-    from proxfl.deploy.site.policy import policy_in
+    from proxfl.deploy.site.policy_file import policy_in
     from proxfl.deploy.site.tally import STUDIES, Tally
     from proxfl.report.audit import page
 

@@ -28,8 +28,7 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.deploy.ops.page import StatusPage
     from proxfl.deploy.ops.permissions import private_folder
     from proxfl.deploy.protocol.membership import known, read_membership
-    from proxfl.deploy.site.policy import FILE as POLICY
-    from proxfl.deploy.site.policy import policy_in, write_policy
+    from proxfl.deploy.site.policy_file import POLICY, policy_in, write_policy
     from proxfl.tables.files import refuse_unreadable
 
     home = Home(args.folder.resolve())
