@@ -140,7 +140,8 @@ class Survival(Target):
         return tuple(int(value) for value in np.unique(y[:, 1]) if value in (0, 1))
 
     def merge(self, found, loss, declared=()):
-        if not any(1 in site for site in found):
+        told = [site for site in found if site]  # under masks none is
+        if told and not any(1 in site for site in told):
             raise InputError(
                 f"The event is 1 in no row of any site and {loss} needs events; check the column."
             )

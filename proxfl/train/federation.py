@@ -63,6 +63,7 @@ class Answers(NamedTuple):
 
 class Federation(abc.ABC):
     link: ClassVar[Link] = FAR
+    by_site: ClassVar[bool] = True  # whether an answer is that of one site
 
     @property
     @abc.abstractmethod

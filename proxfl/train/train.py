@@ -275,9 +275,12 @@ def inference_of(
 
 
 def survival_of(driver: Driver, solution: Solution) -> dict[str, dict[str, Any]] | None:
-    """What each site tells of the model, by name, if the loss has it tell anything."""
+    """What each site tells of the model, by name, if the loss has it tell anything.
+
+    Hazards of sites do not add up, so where only sums are known there are none.
+    """
     loss: Any = driver.problem.loss
-    if not loss.has_survival:
+    if not (loss.has_survival and driver.federation.by_site):
         return None
     answers = driver.federation.ask("survival", {"x": solution.x})
     plain = lambda told: {name: np.asarray(value).tolist() for name, value in told.items()}

@@ -37,6 +37,7 @@ from proxfl.deploy.protocol.study import make_study, read_table
 from proxfl.deploy.protocol.wire import BadMessage, Header
 from proxfl.deploy.server.epoch import next_epoch
 from proxfl.deploy.server.path import KeptSums
+from proxfl.deploy.server.program import result_of
 from proxfl.deploy.site.confirmed import Confirmed
 from proxfl.deploy.site.noise import secret
 from proxfl.deploy.site.office import SECRET, Office
@@ -248,7 +249,7 @@ def of_run(home: Path) -> dict[str, Target]:
     def resumed(folder: Path) -> Outcome:
         def go_on():
             training = field.life(folder)
-            return training.run().model.coef.tolist()
+            return result_of(training).model.coef.tolist()
 
         return attempt(go_on)
 

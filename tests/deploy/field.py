@@ -10,18 +10,16 @@ from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import make_study, read_table
 from proxfl.deploy.server.checkpoint import books_at
 from proxfl.deploy.server.federation import RemoteFederation
-from proxfl.deploy.server.masked import MaskedRun
-from proxfl.deploy.server.path import PathRun
+from proxfl.deploy.server.options import RunOptions
+from proxfl.deploy.server.program import WAYS, result_of
 from proxfl.deploy.server.proposal import propose
+from proxfl.deploy.server.run import StudyRun
 from proxfl.deploy.server.status import Status
-from proxfl.deploy.server.training import RunOptions, Training
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.reception import Reception
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
-from proxfl.report import path as path_report
-from proxfl.report import training as report
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
 from tests.deploy.world import PATIENCE
@@ -114,23 +112,18 @@ class Field:
         kept = {"ledger": books.ledger, "standing": books.standing, "cohort": self.spec.cohort}
         federation = self.reach(self.study.id, patience, **kept)
         status = Status(self.folder / "status.json", lambda: NAMES, run="1", sites=NAMES)
-        given = RunOptions(out=str(out), **options)
-        if self.study.ask == "path":
-            about = (self.study, out, "proxfl federate run", True, federation, status)
-            return PathRun(*about)
-        if self.study.masked:
-            return MaskedRun(self.study, out, "proxfl federate run", True, federation, status)
-        return Training(self.study, given, federation, books, status)
+        where = {"folder": str(self.folder), "out": str(out)}
+        given = RunOptions(**where, command="proxfl federate run", **options)
+        return StudyRun(self.study, given, federation, status, books)
 
     def run(self, out="results", spoil=lambda federation: None, **options):
-        training = self.life(out, **options)
-        spoil(training.federation)
-        with training.status:
-            self.propose(training.federation.ledger)
-            fit = training.run()
-            write = path_report.fill if self.study.ask == "path" else report.save
-            write(self.folder / out, fit, "proxfl federate run")
-        return fit
+        life = self.life(out, **options)
+        spoil(life.federation)
+        with life.status:
+            self.propose(life.federation.ledger)
+            result = result_of(life)
+            WAYS[self.study.ask].save(life, result)
+        return result
 
     def trained(self):
         """The same files in one process."""

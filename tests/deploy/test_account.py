@@ -17,7 +17,8 @@ from proxfl.deploy.masking.record import Transcript
 from proxfl.deploy.ops.home import EXCHANGES
 from proxfl.deploy.protocol.study import make_evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
-from proxfl.deploy.server.training import RunOptions, refuse_masked
+from proxfl.deploy.server.options import RunOptions, refuse_options
+from proxfl.deploy.server.program import result_of
 from proxfl.deploy.site import account, audit
 from proxfl.deploy.site.audit import Audit
 from proxfl.deploy.site.noise import FILE
@@ -76,7 +77,7 @@ class Hostile:
 
         training.federation.visit = stop
         with pytest.raises(Stop):
-            training.run()
+            result_of(training)
 
     def ask(self, shift, round=0):
         """The mean answer about a model, in the step that is due."""
@@ -178,7 +179,7 @@ def test_studies_that_each_fit_alone_do_not_fit_together(masked, tmp_path):
     field.run("first")
     field.study = second
     with pytest.raises(TooFewSites, match="noised answers would come to epsilon"):
-        field.life("second").run()
+        result_of(field.life("second"))
     assert 4 <= len(noised(field)) < 8
 
 
@@ -327,4 +328,4 @@ def test_noise_that_a_study_itself_makes_too_little_is_refused(tmp_path):
     study = noisy(tmp_path / "rounds", True).study
     for change in ({"rounds": 9}, {"tol": 1e-3}):
         with pytest.raises(InputError, match="is for its own 4 rounds, and its sites count it so"):
-            refuse_masked(study, RunOptions(**change))
+            refuse_options(study, RunOptions(**change))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.protocol.study import make_description
 from proxfl.deploy.server import description
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.program import result_of
 from proxfl.errors import InputError
 from proxfl.tables import Schema
 from proxfl.tables.describe import describe
@@ -50,11 +50,9 @@ def asked(folder, smallest=1, masked=False, policy=OPEN, schema=SCHEMA):
 
 
 def found(field):
-    run = field.life("out")
+    run = field.life("told")
     field.propose()
-    if field.study.masked:
-        return description.describe_masked(run, Kept(field.folder / "kept"))
-    return description.describe(field.study, run.federation)
+    return result_of(run)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -73,7 +71,7 @@ def test_it_is_that_of_the_files_to_1e_12(masked, tmp_path):
             assert there[name].numbers[site] == near
     assert here["ward"].counts[OVERALL]["nobody"] == 0
     assert here["elsewhere"].counts[OVERALL][MISSING] == 100
-    description.save(tmp_path / "told", field.study, there, "proxfl federate describe")
+    description.save(field.life("told"), there)
     held = json.loads((tmp_path / "told" / "description.json").read_text())
     assert set(held["columns"]["a"]["sites"]) == (set() if masked else set(NAMES))
     assert pd.read_csv(tmp_path / "told" / "table-one.csv").columns[2] == OVERALL

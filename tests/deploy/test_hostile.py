@@ -18,6 +18,7 @@ from proxfl.deploy.masking.answering import MaskedSite
 from proxfl.deploy.masking.training import MaskedTraining
 from proxfl.deploy.protocol.study import read_table
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.program import result_of
 from proxfl.engine.masked import total
 from proxfl.errors import InputError
 from proxfl.precision import precision
@@ -87,7 +88,7 @@ def attacked(folder, bad, options):
     words, solution = "", None
     try:
         with training.status:
-            solution = training.run().solution
+            solution = result_of(training).solution
     except (TooFewSites, InputError) as stop:
         words = str(stop)
     named = {fault.site for fault in training.federation.ledger.faults}

@@ -11,8 +11,8 @@ from proxfl.deploy.masking.messages import Charter, question_payload
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.protocol.study import make_study, read_study
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.options import RunOptions, refuse_options
 from proxfl.deploy.server.path import KeptSums
-from proxfl.deploy.server.training import RunOptions, refuse_masked
 from proxfl.errors import InputError
 from proxfl.report import page
 from proxfl.train.choice import Choice
@@ -188,7 +188,6 @@ def test_a_site_answers_a_path_about_what_it_has_agreed_to_only(tmp_path):
     [
         ({"algorithm": "decoupled"}, SHORT, {}, "made with Newton's method"),
         ({"batch": 9}, SHORT, {}, "made with Newton's method"),
-        ({"loss": "cox", "target": None, "time": "a", "event": "b"}, SHORT, {}, "over files"),
         ({}, SHORT.replace(by="sites"), {}, "shows that site's own part of a sum; use --by rows"),
         ({}, SHORT, {"rounds": 9}, "asked with its study's own rounds; write another"),
         ({}, SHORT, {"quorum": 2}, "needs every site in every exchange"),
@@ -197,7 +196,7 @@ def test_a_site_answers_a_path_about_what_it_has_agreed_to_only(tmp_path):
 def test_what_a_path_over_sites_cannot_be_is_refused(options, choice, given, words):
     spec = Spec(**{k: v for k, v in (PROBLEM | options).items() if v is not None})
     with pytest.raises(InputError, match=words):
-        refuse_masked(make_study("s", "f", NAMES, spec, choice=choice), RunOptions(**given))
+        refuse_options(make_study("s", "f", NAMES, spec, choice=choice), RunOptions(**given))
 
 
 def test_a_study_of_a_path_says_what_is_asked_and_nothing_of_the_weight():

@@ -22,6 +22,7 @@ from proxfl.deploy.protocol.study import (
 from proxfl.deploy.protocol.wire import BadMessage, Header
 from proxfl.deploy.server import evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.program import result_of
 from proxfl.deploy.site import audit
 from proxfl.deploy.site.audit import Audit, Head
 from proxfl.deploy.site.draws import secret_draws
@@ -564,14 +565,14 @@ def test_an_evaluation_over_sites_is_the_one_over_files(loss, tmp_path):
     about = ("how-good", "field", NAMES, model.read_text(), how)
     field.study = make_evaluation(*about, unmasked=True)
     field.propose()
-    found = evaluation.evaluate(field.study, field.reach(field.study.id))
+    found = result_of(field.life("scores"))
     wanted = over_files(field, read_model(model), how)
     assert list(found.all()) == list(wanted.all())
     for name, here in wanted.all().items():
         same(found.all()[name], here, 1e-12)
     scores = evaluate(Applied.of(*read_model(model)), field.files, *how).overall.scores
     np.testing.assert_allclose(*map(list, map(dict.values, (found.overall.scores, scores))))
-    evaluation.save(tmp_path / "scores", field.study, found, "proxfl federate evaluate")
+    evaluation.save(field.life("scores"), found)
     held = json.loads((tmp_path / "scores" / "evaluation.json").read_text())
     assert held["overall"]["rows"] == sum(len(pd.read_csv(file)) for file in field.files)
 
@@ -644,4 +645,4 @@ def test_sums_that_no_site_would_tell_are_refused_by_name(change, tmp_path):
 
     site.answer = answer
     with pytest.raises(InputError, match="Site west"):
-        evaluation.evaluate(field.study, field.reach(field.study.id))
+        result_of(field.life("scores"))

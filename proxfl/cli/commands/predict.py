@@ -108,7 +108,10 @@ def chances_of(args: argparse.Namespace, held: Mapping[str, Any], scores: Any) -
     if args.times is None and args.site is None:
         return {}
     if "survival" not in held:
-        raise InputError(f"A {held['loss']} model has no hazards; leave out --times and --site.")
+        raise InputError(
+            "The model has no hazards of sites: only survival models have, and of these not those "
+            "that come of sums over sites; leave out --times and --site."
+        )
     if args.times is None or args.site is None:
         raise InputError("--times and --site go together: hazards are those of a site.")
     found = chances(held["survival"], args.site, scores, args.times)

@@ -47,7 +47,7 @@ from proxfl.train.local import Traffic
 from proxfl.train.method import Method, method_for
 from proxfl.train.path import RegularisationPath, weights_along
 from proxfl.train.regulariser import refuse_path_without_start
-from proxfl.train.spec import Spec, loss_of
+from proxfl.train.spec import Spec
 from proxfl.train.tasks import TASKS
 from proxfl.train.train import solved
 from proxfl.train.walk import Walk, by_newton
@@ -67,11 +67,6 @@ def refuse_path(spec: Spec, choice: Choice, sites: int, masked: bool) -> None:
         )
     if spec.dp_clip is not None:
         raise InputError("a path adds no privacy noise; leave it out, or train at one weight.")
-    if loss_of(spec).has_survival:
-        raise InputError(
-            f"the loss {spec.loss!r} has each site tell its own hazard, which is no sum; make "
-            "paths of it with proxfl path, over files."
-        )
     if choice.by == "sites":
         refuse_sites(spec, sites)
         if masked:

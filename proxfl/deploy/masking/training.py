@@ -64,11 +64,6 @@ def refuse_unmaskable(spec: Spec) -> None:
             "a masked run needs all sites and all of their rows in every exchange; leave out "
             "cohort and batch, or use --unmasked."
         )
-    if loss_of(spec).has_survival:
-        raise InputError(
-            f"the loss {spec.loss!r} has each site tell its own hazard, which is no sum; "
-            "use --unmasked."
-        )
     if not fixed.applies(spec):
         return
     if spec.eta is None:
@@ -195,6 +190,8 @@ class Visiting(NamedTuple):
 
 class SumFederation(Federation):
     """All sites as one: the mean over rows is all that is known of them."""
+
+    by_site = False
 
     def __init__(
         self, ask: Ask, problem: Problem, row: Shard, mass: float, members: int, seed: int

@@ -17,6 +17,11 @@ from proxfl.points import as_point, dtype
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.storage.checkpoint import content_of
+from proxfl.train.drivers import fixed, noisy
+from proxfl.train.drivers.adaptive import algorithm_for
+from proxfl.train.privacy import noise_of
+from proxfl.train.spec import Spec
+from proxfl.train.train import settings_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +74,16 @@ class Experiment:
 def check_sites(sites: tuple[str, ...]) -> None:
     if not sites or len(set(sites)) != len(sites):
         raise ValueError(f"sites must be distinct names, at least one, got {sites}.")
+
+
+def method_of(spec: Spec) -> Algorithm:
+    """The method a spec asks for; its steps are the server's to choose, round by round."""
+    settings = settings_of(spec)
+    if noise_of(spec) is not None:
+        return noisy.method(1.0)
+    if fixed.applies(spec):
+        return fixed.method(fixed.named(spec), settings, 1.0, 1.0)
+    return algorithm_for(settings, 1.0, 1.0)
 
 
 def method(algorithm: Algorithm) -> str:

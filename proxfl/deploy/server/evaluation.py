@@ -1,16 +1,14 @@
 """`proxfl evaluate` over real sites: scores from the sums of all; under masks, from theirs only."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from proxfl.deploy.masking.evaluation import MaskedEvaluation
-from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.protocol.study import Study
-from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.masked import MaskedRun
+from proxfl.deploy.server.run import StudyRun
 from proxfl.deploy.server.summaries import refuse_other
 from proxfl.errors import InputError
 from proxfl.report import evaluation as report
@@ -21,18 +19,18 @@ from proxfl.train.spec import loss_of
 PARTS = Told._fields
 
 
-def evaluate(study: Study, federation: RemoteFederation) -> Evaluation:
+def in_the_clear(run: StudyRun) -> Evaluation:
     """The scores of the study's model at its sites, and overall."""
-    answers = federation.ask("sums", {})
+    answers = run.federation.ask("sums", {})
     form = lambda answer: str(sorted((name, np.shape(a)) for name, a in answer.items()))
     refuse_other("form of its sums", {site: form(answer) for site, answer in answers.items()})
-    told = {site: read_sums(site, answer, study) for site, answer in answers.items()}
-    return evaluated(loss_of(study.spec).target.scorecard, told)
+    told = {site: read_sums(site, answer, run.study) for site, answer in answers.items()}
+    return evaluated(loss_of(run.study.spec).target.scorecard, told)
 
 
-def evaluate_masked(run: MaskedRun, kept: Kept) -> Evaluation:
+def masked(run: StudyRun) -> Evaluation:
     """The overall scores, by sites that follow; a run that was interrupted goes on."""
-    program, _ = run.conduct(lambda charter: MaskedEvaluation(run.study), kept, kept.add)
+    program = MaskedRun(run).in_private(lambda charter: MaskedEvaluation(run.study))
     if program.found is None:
         raise RuntimeError("An evaluation that has ended has found something.")
     return program.found
@@ -55,8 +53,9 @@ def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> Told:
     return Told(sums, drawn)
 
 
-def save(out: Path, study: Study, found: Evaluation, command: str) -> None:
+def save(run: StudyRun, found: Evaluation) -> None:
+    study = run.study
     model, held = parsed_model(study.model, "The model of the study")
     about = {"target": held["target"], "loss": model.loss, "classes": list(model.classes)}
-    about |= study.how._asdict() | {"masked": study.masked}
-    report.write(out, found, about | {"command": command})
+    about |= study.how._asdict() | {"masked": study.masked, "command": run.options.command}
+    report.write(run.out, found, about)

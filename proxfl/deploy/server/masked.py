@@ -1,12 +1,9 @@
 """The server's part of a masked run: it introduces members, carries questions, and adds.
 
-What it keeps is in the folder of results, `exchanges/`: the sums, from which the run goes on.
+What it keeps are the sums, `exchanges/` in the folder of results, from which the run goes on.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from proxfl.deploy.masking.conductor import Conductor, Lapsed, SummedStep
@@ -29,50 +26,42 @@ from proxfl.deploy.masking.messages import (
 from proxfl.deploy.masking.replica import Program, Question
 from proxfl.deploy.masking.reply import Reply
 from proxfl.deploy.masking.session import Hello, Refused
-from proxfl.deploy.masking.training import ALL, MaskedTraining
 from proxfl.deploy.masking.transcript import model_name
-from proxfl.deploy.ops.home import EXCHANGES
 from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.protocol.wire import BadMessage
-from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
-from proxfl.deploy.server.federation import RemoteFederation
+from proxfl.deploy.server.deployed import STUDY
 from proxfl.deploy.server.proposal import refuse_absent
-from proxfl.deploy.server.status import Status, after_round, so_far
+from proxfl.deploy.server.run import StudyRun
 from proxfl.deploy.server.summaries import refuse_other
 from proxfl.errors import InputError
-from proxfl.train import folder as results
-from proxfl.train.drivers.driver import Driver, Record
-from proxfl.train.local import Traffic, total
-from proxfl.train.train import Fit
 
 COMPARE = "the words are compared (proxfl federate members)"
 P = TypeVar("P", bound=Program)
 Masking = dict[str, Any]  # who took part, by which words, and what they signed
 
 
-@dataclass
 class MaskedRun:
-    """One life of a run, of training unless `conduct` is given another program."""
+    """One life of a run: its members, and the conductor that adds what they reply."""
 
-    study: Study
-    out: Path
-    command: str
-    secure: bool
-    federation: RemoteFederation
-    status: Status
-    fingerprints: dict[str, str] = field(default_factory=dict)
-    traffic: list[Traffic] = field(default_factory=list)
+    def __init__(self, run: StudyRun):
+        self.run, self.study, self.federation = run, run.study, run.federation
+        self.fingerprints: dict[str, str] = {}
 
     def in_results(self, program_of: Callable[[Charter], P]) -> tuple[P, Masking]:
         """A program whose sums are in the folder of results, with the study that they are of."""
-        kept = Kept(self.out / EXCHANGES)
+        kept = Kept(self.run.exchanges)
 
         def keep(exchange: SummedStep) -> None:
             if not kept:
-                self.study.write(self.out / STUDY)
+                self.study.write(self.run.out / STUDY)
             kept.add(exchange)
 
         return self.conduct(program_of, kept, keep)
+
+    def in_private(self, program_of: Callable[[Charter], P]) -> P:
+        """A program that comes to no model: its sums are not among the results."""
+        kept = Kept(self.run.private_exchanges)
+        return self.conduct(program_of, kept, kept.add)[0]
 
     def conduct(
         self,
@@ -81,42 +70,19 @@ class MaskedRun:
         keep: Callable[[SummedStep], None],
     ) -> tuple[P, Masking]:
         """A program run to its end, which is signed; with what masked it, for the manifest."""
-        self.members, self.charter = self.enter()
-        about = (self.members, self.charter.digest(self.study.text))
-        self.conductor = Conductor(*about, self.greet, self.send, keep, before)
-        program = program_of(self.charter)
+        self.members, charter = self.enter()
+        self.charter, study = charter, charter.digest(self.study.text)
+        self.conductor = Conductor(self.members, study, self.greet, self.send, keep, before)
+        program = program_of(charter)
         model = self.conductor.run(program)
         return program, {
             "words": self.members.words,
             "members": {m.name: m.key.hex() for m in self.members.each},
-            "study": about[1].hex(),
+            "study": study.hex(),
             "tip": self.conductor.tip.hex(),
             "model": model.content.hex(),
             "signatures": self.signed(model),
         }
-
-    def run(self) -> Fit:
-        """A run of training."""
-        begun, resumed = time.monotonic(), (self.out / EXCHANGES).exists()
-        about = (self.study.spec, len(self.study.sites))
-        made = lambda charter: MaskedTraining(*about, *charter, watch=self.watch)
-        program, masking = self.in_results(made)
-        if program.agreement is None or program.found is None:
-            raise RuntimeError("A run that has ended has found something.")
-        rounds = dict.fromkeys(self.study.sites, len(program.found.solution.records))
-        ledger = self.federation.ledger
-        more: Any = {"quorum": 0, "resumed": int(resumed), "secure": self.secure}
-        return Fit(
-            **program.found._asdict(),
-            spec=self.study.spec,
-            agreement=program.agreement,
-            fingerprints=self.fingerprints,
-            dropped={ALL: program.dropped},
-            traffic=self.traffic,
-            ledger=by_kind(ledger),
-            seconds=time.monotonic() - begun,
-            deployment=deployed(ledger, self.study, rounds, **more) | {"masking": masking},
-        )
 
     def enter(self) -> tuple[Members, Charter]:
         """The members by their keys, and what they have in common."""
@@ -140,8 +106,8 @@ class MaskedRun:
         if ahead > self.conductor.step:
             raise InputError(
                 f"The sites have answered {ahead} steps of study {self.study.name}, and "
-                f"{self.out} knows of {self.conductor.step - 1}; resume the run that has them, or "
-                "write another study: under masks a study is asked once."
+                f"{self.run.out} knows of {self.conductor.step - 1}; resume the run that has them, "
+                "or write another study: under masks a study is asked once."
             )
         data = {m.name: h.data.hex() for m, h in zip(self.members.each, hellos, strict=True)}
         self.fingerprints = {site: data[site] for site in self.study.sites}
@@ -177,20 +143,6 @@ class MaskedRun:
                 raise Refused(f"The signature of {member.name} is not under the model.")
             signatures[member.name] = signature.hex()
         return signatures
-
-    def watch(self, driver: Driver, records: list[Record]) -> None:
-        """After every round, also one that is gone through again from the sums on the disk."""
-        if len(records) == 1:
-            results.begin(self.out, self.study.spec, self.fingerprints, self.command)
-            self.study.write(self.out / STUDY)
-        ledger = self.federation.ledger
-        self.traffic.append(total(by_kind(ledger)))
-        self.status.tell(
-            **after_round(records, 0.0, driver.settings),
-            answered=len(self.study.sites),
-            away=[],
-            **so_far(ledger),
-        )
 
 
 def charter_of(study: Study, told: Mapping[str, Mapping[str, Any]]) -> Charter:

@@ -5,8 +5,7 @@ that is resumed goes through its program again, and asks for what is not there y
 """
 
 import json
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,17 @@ from proxfl.deploy.masking.messages import Charter, as_bytes, question_payload
 from proxfl.deploy.masking.path import PathOfSums
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.training import ALL
-from proxfl.deploy.ops.home import EXCHANGES
 from proxfl.deploy.protocol.study import Study
-from proxfl.deploy.server.deployed import STUDY, by_kind, deployed
+from proxfl.deploy.server.deployed import STUDY
 from proxfl.deploy.server.federation import RemoteFederation
-from proxfl.deploy.server.ledger import Ledger
 from proxfl.deploy.server.masked import MaskedRun, charter_of, with_parts
-from proxfl.deploy.server.status import TRAINING, Status, after_round, so_far
+from proxfl.deploy.server.run import StudyRun
+from proxfl.deploy.server.status import TRAINING, so_far
 from proxfl.errors import InputError
+from proxfl.report import path as report
 from proxfl.report.path import FoundPath
 from proxfl.storage.sealed import SUFFIX, read_arrays, write_arrays
-from proxfl.train.drivers.driver import Driver, Record
-from proxfl.train.local import Traffic, total
+from proxfl.train.local import Traffic
 from proxfl.train.train import Fit
 
 
@@ -59,75 +57,62 @@ class KeptSums:
         write_arrays(path, {"sum": total, "of": as_bytes(name)})
 
 
-@dataclass
-class PathRun:
-    """One life of a path."""
+def in_the_clear(run: StudyRun) -> FoundPath:
+    resumed, sites = run.exchanges.exists(), run.study.sites
+    told = with_parts(run.federation.ask("enter", {}), "charter", "fingerprint")
+    fingerprints = {site: str(told[site]["fingerprint"]) for site in sites}
+    charter = charter_of(run.study, told)
+    program = program_of(run, charter)
+    kept = KeptSums(run.exchanges, json.dumps(fingerprints))
+    program(ClearSums(program, charter, run.study, run.federation, kept).ask)
+    return found_of(run, program, fingerprints, resumed)
 
-    study: Study
-    out: Path
-    command: str
-    secure: bool
-    federation: RemoteFederation
-    status: Status
-    traffic: list[Traffic] = field(default_factory=list)
 
-    def run(self) -> FoundPath:
-        begun, resumed = time.monotonic(), (self.out / EXCHANGES).exists()
-        program, fingerprints, more = self.masked() if self.study.masked else self.clear()
-        if program.found is None:
-            raise RuntimeError("A path that has ended has found something.")
-        rounds = dict.fromkeys(self.study.sites, len(program.found.solution.records))
-        about: Any = {"quorum": 0, "resumed": int(resumed), "secure": self.secure}
-        ledger = self.federation.ledger
-        fit = Fit(
-            **program.found._asdict(),
-            spec=program.final,
-            agreement=program.agreements[0],
-            fingerprints=fingerprints,
-            dropped={ALL: program.dropped},
-            traffic=self.traffic,
-            ledger=by_kind(ledger),
-            seconds=time.monotonic() - begun,
-            deployment=deployed(ledger, self.study, rounds, **about) | more,
-        )
-        return found_of(program, fit, ledger)
+def masked(run: StudyRun) -> FoundPath:
+    resumed, members = run.exchanges.exists(), MaskedRun(run)
+    program, masking = members.in_results(lambda charter: program_of(run, charter))
+    return found_of(run, program, members.fingerprints, resumed, masking=masking)
 
-    def masked(self) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
-        about = (self.study, self.out, self.command, self.secure, self.federation, self.status)
-        run = MaskedRun(*about)
-        program, masking = run.in_results(self.program)
-        return program, run.fingerprints, {"masking": masking}
 
-    def clear(self) -> tuple[PathOfSums, dict[str, str], dict[str, Any]]:
-        told = with_parts(self.federation.ask("enter", {}), "charter", "fingerprint")
-        fingerprints = {site: str(told[site]["fingerprint"]) for site in self.study.sites}
-        charter = charter_of(self.study, told)
-        program = self.program(charter)
-        kept = KeptSums(self.out / EXCHANGES, json.dumps(fingerprints))
-        program(ClearSums(program, charter, self.study, self.federation, kept).ask)
-        return program, fingerprints, {}
+def save(run: StudyRun, found: FoundPath) -> None:
+    report.fill(run.out, found, run.options.command)
 
-    def program(self, charter: Charter) -> PathOfSums:
-        study = self.study
-        if study.choice is None:
-            raise ValueError("A study of a path has a choice.")
-        sets = (study.choice, study.folds)
-        about = (study.spec, len(study.sites), *sets, charter.features, charter.labels)
-        tell = lambda done: self.status.tell(models=done, **so_far(self.federation.ledger))
-        made = PathOfSums(*about, watch=self.watch, progress=tell)
-        self.status.tell(state=TRAINING, models_in_all=study.choice.points * made.sets_in_all)
-        return made
 
-    def watch(self, driver: Driver, records: list[Record]) -> None:
-        """After every round of the chosen model."""
-        ledger = self.federation.ledger
-        self.traffic.append(total(by_kind(ledger)))
-        self.status.tell(
-            **after_round(records, 0.0, driver.settings),
-            answered=len(self.study.sites),
-            away=[],
-            **so_far(ledger),
-        )
+def program_of(run: StudyRun, charter: Charter) -> PathOfSums:
+    study, ledger = run.study, run.federation.ledger
+    if study.choice is None:
+        raise ValueError("A study of a path has a choice.")
+    sets = (study.choice, study.folds)
+    about = (study.spec, len(study.sites), *sets, charter.features, charter.labels)
+    tell = lambda done: run.status.tell(models=done, **so_far(ledger))
+    made = PathOfSums(*about, watch=run.watch, progress=tell)
+    run.status.tell(state=TRAINING, models_in_all=study.choice.points * made.sets_in_all)
+    return made
+
+
+def found_of(
+    run: StudyRun, program: PathOfSums, fingerprints: dict[str, str], resumed: bool, **more: Any
+) -> FoundPath:
+    """What a program came to, and what its exchanges cost."""
+    ledger = run.federation.ledger
+
+    def sent(kind: str) -> Traffic:
+        ways = (ledger.total(way, kind=kind).payload for way in ("up", "down"))
+        return Traffic(ledger.exchanges[kind], *ways)
+
+    if program.path is None or program.validation is None or program.found is None:
+        raise RuntimeError("A path that has ended has found something.")
+    rounds = dict.fromkeys(run.study.sites, len(program.found.solution.records))
+    fit = Fit(
+        **program.found._asdict(),
+        spec=program.final,
+        agreement=program.agreements[0],
+        fingerprints=fingerprints,
+        dropped={ALL: program.dropped},
+        **run.facts(rounds, int(resumed), **more),
+    )
+    walked = replace(program.path, traffic=sent("models"))
+    return FoundPath(walked, replace(program.validation, traffic=sent("left_out")), fit)
 
 
 @dataclass
@@ -173,16 +158,3 @@ def sums_in(site: str, answer: Any, question: Question) -> np.ndarray:
     if not sound or found.shape != (question.length,):
         raise InputError(f"Site {site} sent no sums of this path; check its version of proxfl.")
     return found
-
-
-def found_of(program: PathOfSums, fit: Fit, ledger: Ledger) -> FoundPath:
-    """What a program came to, and what its exchanges cost."""
-
-    def sent(kind: str) -> Traffic:
-        ways = (ledger.total(way, kind=kind).payload for way in ("up", "down"))
-        return Traffic(ledger.exchanges[kind], *ways)
-
-    if program.path is None or program.validation is None:
-        raise RuntimeError("A path that has ended has found something.")
-    walked = replace(program.path, traffic=sent("models"))
-    return FoundPath(walked, replace(program.validation, traffic=sent("left_out")), fit)

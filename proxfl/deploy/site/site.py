@@ -14,8 +14,7 @@ from typing import Any, TypedDict
 import jax
 import numpy as np
 
-from proxfl.core import Algorithm
-from proxfl.deploy.protocol.experiment import Experiment
+from proxfl.deploy.protocol.experiment import Experiment, method_of
 from proxfl.deploy.protocol.study import Study, read_table
 from proxfl.deploy.protocol.wire import BadMessage, Value
 from proxfl.deploy.site.account import account_of
@@ -31,26 +30,13 @@ from proxfl.tables import Table
 from proxfl.tables.sites import arranged
 from proxfl.train.agreement import Agreement, problem_of, shards_for, summarise
 from proxfl.train.contents import AgreementFile
-from proxfl.train.drivers import fixed, noisy
-from proxfl.train.drivers.adaptive import algorithm_for
 from proxfl.train.privacy import noise_of
 from proxfl.train.spec import Spec
 from proxfl.train.tasks import TASKS
-from proxfl.train.train import settings_of
 
 log = logging.getLogger("proxfl.deploy")
 
 AGREEMENT = "agreement.json"
-
-
-def method_of(spec: Spec) -> Algorithm:
-    """The method a spec asks for; its steps are the server's to choose, round by round."""
-    settings = settings_of(spec)
-    if noise_of(spec) is not None:
-        return noisy.method(1.0)
-    if fixed.applies(spec):
-        return fixed.method(fixed.named(spec), settings, 1.0, 1.0)
-    return algorithm_for(settings, 1.0, 1.0)
 
 
 class Kept(TypedDict):

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from proxfl.deploy.masking import evaluation as masked
-from proxfl.deploy.masking.kept import Kept
 from proxfl.deploy.protocol.study import make_evaluation
 from proxfl.deploy.server import evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
+from proxfl.deploy.server.program import result_of
 from proxfl.deploy.site.draws import UP_TO, secret_draws
 from proxfl.drawing import plots
 from proxfl.report import page
@@ -50,7 +50,7 @@ def found(field, out="scores", spoil=lambda federation: None):
     run = field.life(out)
     spoil(run.federation)
     field.propose()
-    return evaluation.evaluate_masked(run, Kept(field.folder / "kept"))
+    return result_of(run)
 
 
 @pytest.mark.parametrize("loss", ["softmax", "squared", "cox"])
@@ -65,7 +65,7 @@ def test_masked_scores_are_those_over_files_to_1e_10(loss, tmp_path, monkeypatch
     pair = (list(judged.scores.values()) for judged in (there.overall, files))
     np.testing.assert_allclose(*pair, rtol=1e-10, atol=1e-10)
     assert (there.sites, there.number) == ({}, 3)
-    evaluation.save(tmp_path / "scores", field.study, there, "proxfl federate evaluate")
+    evaluation.save(field.life("scores"), there)
     held = json.loads((tmp_path / "scores" / "evaluation.json").read_text())
     assert held["sites"] == {} and held["masked"]
     told = (tmp_path / "scores" / "report.html").read_text()

@@ -11,7 +11,8 @@ from proxfl.deploy.masking.transcript import model_name
 from proxfl.deploy.ops.home import Home
 from proxfl.deploy.protocol.study import make_study
 from proxfl.deploy.server.inquiry import TooFewSites
-from proxfl.deploy.server.training import RunOptions, refuse_masked
+from proxfl.deploy.server.masked import MaskedRun
+from proxfl.deploy.server.options import RunOptions, refuse_options
 from proxfl.errors import InputError
 from proxfl.report import page
 from proxfl.train.folder import read
@@ -123,7 +124,7 @@ def test_a_study_waits_until_people_at_all_sites_have_compared_the_words(tmp_pat
 
 def test_a_list_with_a_key_of_the_server_s_own_is_another_list(tmp_path):
     field = masked(tmp_path)
-    training = field.life()
+    training = MaskedRun(field.life())
     field.propose()
     members, charter = training.enter()
     keys = {member.name: member.key for member in members.each}
@@ -177,8 +178,8 @@ def test_what_masks_do_not_go_with_is_refused_in_a_sentence(options, given, word
     spec = Spec(**{"target": "y", "loss": "squared"} | options)
     study = make_study("s", "field", NAMES, spec)
     with pytest.raises(InputError, match=words):
-        refuse_masked(study, RunOptions(**given))
-    refuse_masked(make_study("s", "field", NAMES, spec, unmasked=True), RunOptions(**given))
+        refuse_options(study, RunOptions(**given))
+    refuse_options(make_study("s", "field", NAMES, spec, unmasked=True), RunOptions(**given))
     assert not make_study("s", "field", NAMES[:2], spec).masked
 
 

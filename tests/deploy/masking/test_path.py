@@ -39,6 +39,7 @@ KINDS = {
     | {"standardise": True, "weights": "uniform"},
     "weighted": {"target": "y", "loss": "squared", "exclude": ["k"], "missing": "mean"}
     | {"row_weights": "n", "intercept": False},
+    "cox": {"time": "n", "event": "k", "loss": "cox", "exclude": ["y"], "missing": "mean"},
 }
 
 
@@ -97,7 +98,8 @@ def from_sums(spec, choice, tables):
 
 
 @pytest.mark.parametrize(
-    ("kind", "by"), [("logistic", "rows"), ("squared", "sites"), ("weighted", "rows")]
+    ("kind", "by"),
+    [("logistic", "rows"), ("squared", "sites"), ("weighted", "rows"), ("cox", "rows")],
 )
 def test_a_path_of_sums_is_that_of_the_files(kind, by, files):
     spec, choice = Spec(sites=files, **KINDS[kind]).read_files(), SHORT.replace(by=by)
@@ -109,4 +111,4 @@ def test_a_path_of_sums_is_that_of_the_files(kind, by, files):
     np.testing.assert_allclose(there.path.coef, path.coef, **near)
     for name in ("losses", "shares", "rounds"):
         np.testing.assert_allclose(getattr(there.validation, name), getattr(scores, name), **near)
-    assert there.validation.scores.keys() == scores.scores.keys() - {"auc"}
+    assert there.validation.scores.keys() == scores.scores.keys() - {"auc", "concordance"}

@@ -42,7 +42,7 @@ def masked(folder, **options):
 
 def met(field, change):
     """What a site says to a charter that the server has changed."""
-    run = field.life()
+    run = MaskedRun(field.life())
     field.propose()
     members, charter = run.enter()
     (worker,) = field.sites["north"].worker.open.values()

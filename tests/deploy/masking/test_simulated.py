@@ -10,6 +10,7 @@ import proxfl as px
 from proxfl.algorithms import REGISTRY
 from proxfl.deploy.masking.answering import MaskedSite
 from proxfl.deploy.masking.training import MaskedTraining
+from proxfl.deploy.server.program import result_of
 from proxfl.engine import fixed_point
 from proxfl.engine.measure import ObjectiveValue
 from proxfl.errors import InputError
@@ -50,7 +51,7 @@ def test_the_simulator_with_the_same_sums_is_the_deployed_run_bit_for_bit(tmp_pa
     field = Field(tmp_path, masked=True, policy=LOOSE.replace(unmasked=False), **options)
     field.confirm()
     field.propose()
-    there = field.life().run()
+    there = result_of(field.life())
     spec = field.spec.replace(sites=[str(file) for file in field.files])
     about = spec, read_tables(spec), there.agreement, there.solution.state.algorithm
     here, plain = (simulated(*about, masked=masked) for masked in (True, False))

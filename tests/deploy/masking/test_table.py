@@ -3,15 +3,11 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from proxfl.deploy.masking import evaluation, path
-from proxfl.deploy.masking.training import SETUP, refuse_unmaskable
+from proxfl.deploy.masking.training import SETUP
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.wire import Header
-from proxfl.errors import InputError
 from proxfl.tables.survey import QUESTIONS
-from proxfl.train.spec import Spec
 from proxfl.train.tasks import TASKS
 from tests.deploy.field import Field
 
@@ -33,8 +29,6 @@ def test_the_table_of_messages_is_that_of_the_code(tmp_path):
     reception = field.sites["north"].worker
     (worker,) = reception.open.values()
     assert not worker.tasks  # nothing but what `setup` has is answered
-    with pytest.raises(InputError, match="its own hazard, which is no sum"):
-        refuse_unmaskable(Spec(time="t", event="e", loss="cox"))
     masked = {*SETUP, *TASKS, "round", *path.KINDS, *evaluation.KINDS, *QUESTIONS} - {"survival"}
     names = {k: n.lower() for n, k in vars(wire).items() if n in KINDS}
     assert sorted(names) == list(range(1, 9)) and worker.answers.keys() <= names.keys()

@@ -31,24 +31,33 @@ def files(tmp_path_factory):
         y = A @ [1.0, 0.1, 5.0] + RNG.normal(size=len(A))
         made.append(folder / f"{name}.csv")
         frame = pd.DataFrame(A, columns=list(FEATURES))
-        frame.assign(y=y, k=np.where(y > y.mean(), "yes", "no")).to_csv(made[-1], index=False)
+        frame = frame.assign(y=y, k=np.where(y > y.mean(), "yes", "no"), t=np.exp(-y / 5).round(1))
+        frame.assign(t=frame["t"] + 0.1).to_csv(made[-1], index=False)
     return [str(path) for path in made]
 
 
 SCHEMA = {name: {"kind": "number"} for name in FEATURES} | {
     "k": {"kind": "category", "levels": ["no", "yes"]},
     "y": {"kind": "number"},
+    "t": {"kind": "number"},
 }
 SPECS = [
-    {"target": "y", "loss": "squared", "l1": 0.05, "exclude": ["k"], "tol": 1e-9},
-    {"target": "k", "loss": "logistic", "l1": 0.01, "schema": SCHEMA, "exclude": ["y"]},
-    {"target": "y", "loss": "squared", "standardise": True, "weights": "uniform", "exclude": ["k"]},
-    {"target": "y", "loss": "huber", "l2": 0.1, "exclude": ["k"], "algorithm": "decoupled"},
+    {"target": "y", "loss": "squared", "l1": 0.05, "features": FEATURES, "tol": 1e-9},
+    {"target": "k", "loss": "logistic", "l1": 0.01, "schema": SCHEMA, "features": FEATURES},
+    {
+        "target": "y",
+        "loss": "squared",
+        "standardise": True,
+        "weights": "uniform",
+        "features": FEATURES,
+    },
+    {"time": "t", "event": "k", "loss": "cox", "l1": 0.02, "features": FEATURES, "schema": SCHEMA},
+    {"target": "y", "loss": "huber", "l2": 0.1, "features": FEATURES, "algorithm": "decoupled"},
     {
         "target": "y",
         "loss": "squared",
         "l1": 0.1,
-        "exclude": ["k"],
+        "features": FEATURES,
         "algorithm": "decoupled",
         "local_steps": 3,
         "tol": 1e-9,
@@ -88,7 +97,7 @@ class Party:
         return program, Conductor(*about).run(program)
 
 
-@pytest.mark.parametrize("options", SPECS, ids=lambda options: options["target"])
+@pytest.mark.parametrize("options", SPECS, ids=lambda options: options["loss"])
 def test_a_masked_run_finds_the_model_of_the_files(options, files, tmp_path):
     spec = Spec(sites=files, **options)
     tables = read_tables(spec)

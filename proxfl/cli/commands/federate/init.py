@@ -108,7 +108,7 @@ def write(
     from proxfl.deploy.ops.certificates import SERVER_DAYS
     from proxfl.deploy.ops.keys import make_server_keys
     from proxfl.deploy.protocol.membership import Membership
-    from proxfl.deploy.server.training import RunOptions
+    from proxfl.deploy.server.options import RunOptions
     from proxfl.deploy.transport.flower.app import write_app
     from proxfl.storage.files import make_folder, whole_folder, write_text
 

@@ -168,7 +168,7 @@ def teller(out: Path) -> Callable[[Path, bool], int] | None:
 
 
 def options_of(home: Home, out: Path, args: argparse.Namespace, before: Mapping[str, Any]) -> Any:
-    from proxfl.deploy.server.training import RunOptions
+    from proxfl.deploy.server.options import RunOptions
 
     found = options.given(args)
     given = {key: Spec.table()[key].read(found[key]) for key in LOOSE if key in found}
@@ -183,13 +183,13 @@ def options_of(home: Home, out: Path, args: argparse.Namespace, before: Mapping[
 def submit(home: Home, given: Any) -> str:
     from proxfl.deploy.ops.keyring import KeyRing
     from proxfl.deploy.server.epoch import kept
-    from proxfl.deploy.server.training import refuse_masked, refuse_quorum
+    from proxfl.deploy.server.options import refuse_options, refuse_quorum
     from proxfl.deploy.transport.flower import launch
 
     asked = study.chosen(home, given.study)
     kept(home.epoch)  # refused here, where somebody reads it
     refuse_quorum(given.spec(asked), len(asked.sites), given.quorum)
-    refuse_masked(asked, given)
+    refuse_options(asked, given)
     held = KeyRing(home.public_keys).keys()
     lacking = [site for site in asked.sites if site not in held]
     if given.secure and lacking:

@@ -15,7 +15,8 @@ from proxfl.deploy.ops.keyring import KeyRing
 from proxfl.deploy.protocol.membership import read_membership
 from proxfl.deploy.protocol.study import read_study_at
 from proxfl.deploy.server.deployed import STUDY
-from proxfl.deploy.server.training import RunOptions, carry_out
+from proxfl.deploy.server.options import RunOptions
+from proxfl.deploy.server.program import carry_out
 from proxfl.deploy.transport.flower.launch import DATABASE
 from proxfl.deploy.transport.flower.server import FlowerTransport
 from proxfl.storage.files import write_text
