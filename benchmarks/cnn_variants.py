@@ -36,16 +36,98 @@ def entropies(scores: jax.Array, labels: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(scores, axis=1) - jnp.sum(chosen * scores, axis=1)
 
 
+def multiplied(layer: cnn.Layer, x: jax.Array) -> jax.Array:
+    """A dense layer as multiplications and sums, which XLA may fuse with what is around."""
+    return (x[:, :, None] * layer["kernel"][None]).sum(axis=1) + layer["bias"][None]
+
+
 def by_sums(params: cnn.Params, images: jax.Array) -> jax.Array:
-    """The two small layers as multiplications and sums, which XLA may fuse with what is around."""
+    """The two small layers as sums."""
     x = cnn.as_pixels(images, params["conv1"]["kernel"].dtype)[..., None]
-    for name in ("conv1", "conv2"):
-        x = jax.nn.relu(cnn.convolve_and_pool(params[name], x))
-    x = jax.nn.relu(cnn.affine(params["dense1"], x.reshape(x.shape[0], -1)))
-    small = lambda layer, x: (
-        (x[:, :, None] * layer["kernel"][None]).sum(axis=1) + layer["bias"][None]
-    )
+    return behind_first(params, jax.nn.relu(cnn.convolve_and_pool(params["conv1"], x)), multiplied)
+
+
+def behind_first(
+    params: cnn.Params, x: jax.Array, small: Callable = cnn.affine, large: Callable = cnn.affine
+) -> jax.Array:
+    """All layers but the first."""
+    x = jax.nn.relu(cnn.convolve_and_pool(params["conv2"], x))
+    x = jax.nn.relu(large(params["dense1"], x.reshape(x.shape[0], -1)))
     return small(params["dense3"], jax.nn.relu(small(params["dense2"], x)))
+
+
+@jax.custom_vjp
+def outer(layer: cnn.Layer, x: jax.Array) -> jax.Array:
+    """A dense layer whose slope in the kernel is a sum of outer products, a row each.
+
+    With few rows that fuses into the update of the model: the slope is never written.
+    """
+    return cnn.affine(layer, x)
+
+
+def outer_backwards(kept: Any, slope: jax.Array) -> tuple[cnn.Layer, jax.Array]:
+    kernel, x = kept
+    each = [x[row][:, None] * slope[row][None] for row in range(x.shape[0])]
+    return {"kernel": sum(each[1:], each[0]), "bias": slope.sum(axis=0)}, slope @ kernel.T
+
+
+outer.defvjp(lambda layer, x: (cnn.affine(layer, x), (layer["kernel"], x)), outer_backwards)
+
+
+def by_shifts(params: cnn.Params, images: jax.Array, behind: Callable = behind_first) -> jax.Array:
+    """The first convolution and its pool without the numbers that the pool chooses from.
+
+    They are the largest array of the network, written and read in both passes. With one input,
+    multiplying again is cheaper, in full float32 and in one kernel each way.
+    """
+    layer = params["conv1"]
+    x = cnn.as_pixels(images, layer["kernel"].dtype)
+    best = largest_of_shifts(layer["kernel"].reshape(9, -1), x)
+    return behind(params, jax.nn.relu(best + layer["bias"][None, None, None]))
+
+
+def shifts(x: jax.Array) -> list[list[jax.Array]]:
+    """For each of four places in the pool, what the nine numbers of a kernel meet."""
+    padded, (h, w) = jnp.pad(x, ((0, 0), (1, 1), (1, 1))), x.shape[1:]
+    every_other = lambda i, j: padded[:, i : i + h - 1 : 2, j : j + w - 1 : 2, None]
+    near = range(3)
+    return [
+        [every_other(i + k, j + m) for k in near for m in near] for i in range(2) for j in range(2)
+    ]
+
+
+def chosen(kernel: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The largest of the four, and its place; of equal ones the first."""
+    sums = [sum(a * k[None, None, None] for a, k in zip(s, kernel, strict=True)) for s in shifts(x)]
+    best, place = sums[0], jnp.zeros(sums[0].shape, jnp.uint8)
+    for i, z in enumerate(sums[1:], start=1):
+        best, place = jnp.maximum(best, z), jnp.where(z > best, jnp.uint8(i), place)
+    return best, place
+
+
+@jax.custom_vjp
+def largest_of_shifts(kernel: jax.Array, x: jax.Array) -> jax.Array:
+    """A kernel [9, outputs] over pictures [rows, h, w], and the largest of two by two places."""
+    return chosen(kernel, x)[0]
+
+
+def forwards(kernel: jax.Array, x: jax.Array) -> tuple[jax.Array, Any]:
+    best, place = chosen(kernel, x)
+    return best, (place, x)
+
+
+def backwards(kept: Any, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """All nine sums in one pass over the slope; pictures need no slope of their own."""
+    place, x = kept
+    met = zip(*shifts(x), strict=True)
+    where = [place == i for i in range(3)]
+    each = [slope * jnp.select(where, list(four[:3]), four[3]) for four in met]
+    zeros, add = [jnp.zeros((), slope.dtype)] * 9, lambda a, b: tuple(map(jnp.add, a, b))
+    of_rows = jax.lax.reduce(tuple(each), tuple(zeros), add, (1, 2))  # all rows side by side
+    return jnp.stack(of_rows).sum(axis=1), jnp.zeros_like(x)
+
+
+largest_of_shifts.defvjp(forwards, backwards)
 
 
 def in_bfloat16(params: cnn.Params, images: jax.Array, scores: Callable = cnn.logits) -> jax.Array:
@@ -54,9 +136,16 @@ def in_bfloat16(params: cnn.Params, images: jax.Array, scores: Callable = cnn.lo
     return scores(half, images).astype(jnp.float32)
 
 
+def behind_in_bfloat16(params: cnn.Params, x: jax.Array) -> jax.Array:
+    """What comes after the first layer, which stays in float32."""
+    half = jax.tree.map(lambda a: a.astype(jnp.bfloat16), (params, x))
+    return behind_first(*half, multiplied).astype(jnp.float32)
+
+
 class Variant(Ours):
     def __init__(self, images, labels, scores=cnn.logits, flat=False, precision=None):
         start_at = cnn.init(jax.random.key(0))
+        flat = len(labels) < FEW if flat == "if few" else flat
         vector, back = ravel_pytree(start_at)
         self.params_of = back if flat else lambda params: params
         loss = lambda x, batch: entropies(scores(self.params_of(x), batch[0]), batch[1])
@@ -74,16 +163,21 @@ class Variant(Ours):
 
 MADE = {
     "as it ships": {},
-    "one flat vector": {"flat": True},
-    "small layers as sums": {"scores": by_sums},
-    "flat, small layers as sums": {"flat": True, "scores": by_sums},
-    "products of bfloat16": {"precision": "BF16_BF16_F32"},
     "network in bfloat16": {"scores": in_bfloat16},
     "flat, sums, bfloat16": {
         "flat": True,
         "scores": partial(in_bfloat16, scores=by_sums),
     },
+    "first layer by shifts": {"scores": by_shifts},
+    "by shifts, slopes as sums": {
+        "scores": partial(by_shifts, behind=partial(behind_first, large=outer)),
+    },
+    "by shifts, sums, bfloat16, flat if few": {
+        "flat": "if few",
+        "scores": partial(by_shifts, behind=behind_in_bfloat16),
+    },
 }
+FEW = 100  # clients, below which a copy of their vectors costs less than many kernels
 
 
 def made(images: np.ndarray, labels: np.ndarray) -> tuple[dict[str, Variant], dict[str, str]]:
