@@ -65,8 +65,13 @@ def median_and_band(
         table.index, table.median(axis=1), label=label, markevery=places, markersize=4, **look
     )
     if table.shape[1] > 1:
-        low, high = table.quantile(0.1, axis=1), table.quantile(0.9, axis=1)
-        axes.fill_between(table.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        deciles(axes, table, look["color"])
+
+
+def deciles(axes: Axes, table: Frame, colour: str) -> None:
+    """A band from the first to the ninth decile over draws, which are columns."""
+    low, high = table.quantile(0.1, axis=1), table.quantile(0.9, axis=1)
+    axes.fill_between(table.index, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def legend_below(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None:

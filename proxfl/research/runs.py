@@ -1,7 +1,8 @@
 """Runs of methods as rows of a table, what is read off those rows, and how they are drawn."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,18 @@ from proxfl.problem import Problem, Shard
 from proxfl.research.styles import style
 
 FLOOR = 1e-16  # of curves: rounding leaves nothing to see below
+NOTHING: Mapping[str, Observer] = MappingProxyType({})
+
+
+class Trial(NamedTuple):
+    """One method on one draw of a problem; `step` is that by which optimality is measured."""
+
+    seed: int
+    algorithm: Algorithm
+    problem: Problem
+    shards: Shard
+    step: float
+    more: Mapping[str, Observer] = NOTHING  # to observe besides
 
 
 def usual(problem: Problem, shards: Shard, step: float) -> dict[str, Observer]:
@@ -44,28 +57,21 @@ def run(
 
 
 def traces(
-    labels: Mapping[str, Any],
-    algorithms: Sequence[Algorithm],
-    problems: Sequence[Problem],
-    shards: Sequence[Shard],
-    steps: Sequence[float],
-    seeds: Sequence[int],
-    rounds: int,
-    rows: int = 100,
-    more: Sequence[Mapping[str, Observer]] | None = None,
+    labels: Mapping[str, Any], trials: Sequence[Trial], rounds: int, rows: int = 100
 ) -> Frame:
-    """One run per draw, all in one program: `rows` rows of (labels, seed, round, observations).
+    """All trials in one program, each as `rows` rows of (labels, seed, round, observations).
 
     What a draw that diverged would have shown after that is infinite.
     """
-    with precision(dtype(as_point(problems[0].x0))):
-        problems = [problem.normalised() for problem in problems]
-        each = zip(problems, shards, steps, strict=True)
-        observe = [usual(*draw) for draw in each]
-        observe = [a | dict(b) for a, b in zip(observe, more or [{}] * len(observe), strict=True)]
+    with precision(dtype(as_point(trials[0].problem.x0))):
+        problems = [one.problem.normalised() for one in trials]
+        each = zip(problems, trials, strict=True)
+        observe = [usual(p, one.shards, one.step) | dict(one.more) for p, one in each]
     every = max(1, rounds // rows)
+    methods, shards = [one.algorithm for one in trials], [one.shards for one in trials]
+    seeds = [one.seed for one in trials]
     options: Any = dict(rounds=rounds, every=every, observe=observe, progress=False)
-    seen = sweep(algorithms, problems, shards, seeds=list(seeds), **options)
+    seen = sweep(methods, problems, shards, seeds=seeds, **options)
     frames = []
     for k, seed in enumerate(seeds):
         columns = {name: column[k] for name, column in seen.history.items()}
@@ -80,6 +86,12 @@ def where(frame: Frame, **labels: Any) -> Frame:
     for name, value in labels.items():
         frame = frame[frame[name] == value]
     return frame
+
+
+def between(frame: Frame, first: float, last: float) -> Frame:
+    """The rows of a span of the run, told in parts of its rounds."""
+    end = frame["round"].max()
+    return frame[(frame["round"] > first * end) & (frame["round"] <= last * end)]
 
 
 def final(frame: Frame, column: str = "optimality") -> Frame:

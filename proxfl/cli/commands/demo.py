@@ -23,7 +23,7 @@ def first_result() -> None:
     """One draw, ours and the method that most would try first."""
     from proxfl.algorithms import Decoupled, FedMid
     from proxfl.engine.simulate import simulate
-    from proxfl.research.reproduce.fig1 import ROUNDS, draws
+    from proxfl.research.reproduce.fig1_runs import ROUNDS, draws
 
     draw, tau = next(draw for draw in draws(1) if draw.panel == "calibrated"), 10
     for name, method in {

@@ -44,7 +44,7 @@ from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
 from proxfl.pytree import pytree
 from proxfl.research.reproduce.claims import BANDS, EXACT, PRECISE, Claim, Finding
-from proxfl.research.runs import curves, final, rounds_to, traces, where
+from proxfl.research.runs import Trial, curves, final, rounds_to, traces, where
 from proxfl.research.styles import STYLES, style, variant
 
 TAU, ETA_G, D, THETA = 10, 3.0, 20, 0.1
@@ -187,24 +187,22 @@ def runs(setting: Setting, seeds: int) -> Frame:
         narrow = lambda a: a.astype(kind) if jnp.issubdtype(a.dtype, jnp.floating) else a
         shards = [jax.tree.map(lambda a: narrow(jnp.asarray(a)), d.shards) for d in drawn]
         starts = [d.start if setting.at_solution else np.zeros(D) for d in drawn]
-        more: list[dict[str, Observer]] = [
-            {"distance": DistanceTo(jnp.asarray(d.solution, kind))} for d in drawn
-        ]
-        if setting.study == "message":
-            more = [
-                seen | {"mean_correction": MeanCorrection(), "correction": LongestCorrection()}
-                for seen in more
-            ]
-    table = traces(
-        {"study": setting.study, "case": setting.case},
-        [setting.make(d.L) for d in drawn],
-        [problem_with(setting.theta, x.astype(kind)) for x in starts],
-        shards,
-        [1 / d.L for d in drawn],
-        range(seeds),
-        setting.rounds,
-        more=more,
-    )
+        solutions = [jnp.asarray(d.solution, kind) for d in drawn]
+    more: dict[str, Observer] = {}
+    if setting.study == "message":
+        more = {"mean_correction": MeanCorrection(), "correction": LongestCorrection()}
+    trials = [
+        Trial(
+            seed=seed,
+            algorithm=setting.make(d.L),
+            problem=problem_with(setting.theta, starts[seed].astype(kind)),
+            shards=shards[seed],
+            step=1 / d.L,
+            more={"distance": DistanceTo(solutions[seed])} | more,
+        )
+        for seed, d in enumerate(drawn)
+    ]
+    table = traces({"study": setting.study, "case": setting.case}, trials, setting.rounds)
     return table.drop(columns="objective")
 
 

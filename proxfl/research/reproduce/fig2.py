@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from proxfl.algorithms import Decoupled, FastFedDA, FedDA
+from proxfl.algorithms import Decoupled, FedDA
 from proxfl.core import Algorithm
 from proxfl.data import Scaling, synthetic
 from proxfl.drawing import plots
@@ -32,8 +32,8 @@ from proxfl.problem import Problem, Shard, shards_of
 from proxfl.prox import L1
 from proxfl.pytree import pytree, static
 from proxfl.research.reproduce.claims import Claim, Finding
-from proxfl.research.reproduce.fig1 import FAST, window
-from proxfl.research.runs import best_variant, curves, first_round, traces, where
+from proxfl.research.reproduce.fig1_runs import FAST, fast, main_variants, window
+from proxfl.research.runs import Trial, between, curves, rounds_to, traces, where
 from proxfl.research.styles import style
 
 THETA, TAU, ETA, ETA_G, ROWS, D = 0.0005, 20, 2.0, 8.0, 2000, 20
@@ -61,9 +61,7 @@ class Coordinate(Observer):
 def methods(L: float) -> Iterator[tuple[str, str, Algorithm]]:
     yield "Algorithm 1", "", Decoupled(ETA, ETA_G, TAU)
     yield "FedDA", "", FedDA(ETA, ETA_G, TAU)
-    for name, counted in zip(FAST, ("yes", "no"), strict=True):
-        for mu in MUS:
-            yield name, f"mu = {mu:g} L", FastFedDA(mu * L, 2 * L, TAU, counted)
+    yield from fast(MUS, TAU, L)
 
 
 def settings(quick: bool) -> dict[str, Any]:
@@ -82,28 +80,19 @@ def compute(quick: bool, folder: Path) -> tuple[int, Iterator[Frame]]:
         made = synthetic(50.0, 50.0, rows=ROWS, scaling=Scaling("unit", smoothness=L), seed=seed)
         with precision(np.float64):
             shards.append(shards_of(made.sites))
-    plan = [(b, *method) for b in BATCHES for method in methods(L)]
+    plan = [(b, method) for b in BATCHES for method in methods(L)]
     return len(plan), (runs(shards, L, rounds, *job) for job in plan)
 
 
 def runs(
-    shards: list[Shard], L: float, rounds: int, batch: int, name: str, variant: str, method: Any
+    shards: list[Shard], L: float, rounds: int, batch: int, method: tuple[str, str, Algorithm]
 ) -> Frame:
+    name, variant, algorithm = method
     problem = Problem(g=L1(THETA), x0=np.zeros(D), loss=Logistic(), batch=batch)
-    count = len(shards)
-    table = traces(
-        {"batch": batch, "method": name, "variant": variant},
-        [method] * count,
-        [problem] * count,
-        shards,
-        [1 / L] * count,
-        range(count),
-        rounds,
-        rows=SEEN,
-        more=[{f"x{j}": Coordinate(j) for j in range(D)}] * count,
-    )
-    models = [f"x{j}" for j in range(D)]
-    late = table[table["round"] > 0.75 * rounds].groupby("seed")[models].mean()
+    models = {f"x{j}": Coordinate(j) for j in range(D)}
+    trials = [Trial(k, algorithm, problem, s, 1 / L, models) for k, s in enumerate(shards)]
+    table = traces({"batch": batch, "method": name, "variant": variant}, trials, rounds, SEEN)
+    late = table[table["round"] > 0.75 * rounds].groupby("seed")[list(models)].mean()
     bias = {
         k: relative_residual(problem, shards[k], late.loc[k].to_numpy(), 1 / L) for k in late.index
     }
@@ -121,30 +110,26 @@ def relative_residual(problem: Problem, shards: Shard, x: np.ndarray, step: floa
 
 def quarter(frame: Frame, first: float, last: float) -> Frame:
     """Each seed's root mean square optimality in that span of the run."""
-    end = frame["round"].max()
-    part = frame[(frame["round"] > first * end) & (frame["round"] <= last * end)]
+    part = between(frame, first, last)
     return (part["optimality"] ** 2).groupby(part["seed"]).mean() ** 0.5
 
 
 def middle(frame: Frame, first: float, last: float) -> Frame:
     """Each seed's median optimality there, which single bursts of noise do not move."""
-    end = frame["round"].max()
-    part = frame[(frame["round"] > first * end) & (frame["round"] <= last * end)]
-    return part.groupby("seed")["optimality"].median()
+    return between(frame, first, last).groupby("seed")["optimality"].median()
 
 
 def plateau(frame: Frame) -> Frame:
     return quarter(frame, 0.75, 1.0)
 
 
-def main_variants(frame: Frame) -> Frame:
-    fast = frame[frame["method"].isin(FAST)].groupby(["batch", "method"])
-    best = (best_variant(part, plateau) for _, part in fast)
-    return pd.concat([frame[frame["variant"] == ""], *best])
+def shown_of(frame: Frame) -> Frame:
+    """The rows a figure shows."""
+    return main_variants(frame, ["batch"], plateau)
 
 
 def draw(frame: Frame) -> dict[str, Figure]:
-    shown = main_variants(frame)
+    shown = shown_of(frame)
     figure, axes = plots.panels(2, rows=2, height=3.2)
     for (above, below), batch in zip(axes.T, BATCHES, strict=True):
         part = where(shown, batch=batch)
@@ -163,7 +148,7 @@ def draw(frame: Frame) -> dict[str, Figure]:
 
 def levels(frame: Frame, *names: str) -> Frame:
     """Root mean square on the plateau, by method and batch; Fast-FedDA at its best mu."""
-    shown = main_variants(frame)
+    shown = shown_of(frame)
     return pd.DataFrame(
         {
             f"{name}, b = {b}": plateau(where(shown, method=name, batch=b))
@@ -182,7 +167,7 @@ def settled(frame: Frame) -> Frame:
 
 
 def biases(frame: Frame) -> Frame:
-    shown = main_variants(frame)
+    shown = shown_of(frame)
     return pd.DataFrame(
         {
             f"{name}, b = {b}": where(shown, method=name, batch=b).groupby("seed")["bias"].first()
@@ -238,12 +223,12 @@ CLAIMS = (
 
 def first_to(frame: Frame) -> Frame:
     """Rounds to an optimality of 0.1, which every method reaches."""
-    shown = main_variants(frame)
+    shown = shown_of(frame)
     columns = {}
     for b in BATCHES:
         for name in METHODS:
             rows = where(shown, method=name, batch=b)
-            columns[f"{name}, b = {b}"] = first_round(rows, rows["optimality"] <= 0.1)
+            columns[f"{name}, b = {b}"] = rounds_to(rows, 0.1)
     return pd.DataFrame(columns)
 
 

@@ -109,10 +109,9 @@ def draw(frame: Frame) -> dict[str, Figure]:
 
 def band(ax: Any, table: Frame, name: str, look: Any) -> None:
     """The median over draws against tau, with deciles."""
-    shown = table.replace(np.inf, np.nan)
-    ax.plot(TAUS, shown.median(), label=name, **look)
-    low, high = shown.quantile(0.1), shown.quantile(0.9)
-    ax.fill_between(TAUS, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    shown = table.replace(np.inf, np.nan).T.set_axis(TAUS)
+    ax.plot(TAUS, shown.median(axis=1), label=name, **look)
+    plots.deciles(ax, shown, look["color"])
 
 
 CLAIMS = (

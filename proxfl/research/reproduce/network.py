@@ -20,7 +20,7 @@ from proxfl.drawing import plots
 from proxfl.drawing.plots import Frame
 from proxfl.research.reproduce import fig3
 from proxfl.research.reproduce.claims import BANDS, Claim, Finding
-from proxfl.research.runs import curves, first_round, where
+from proxfl.research.runs import between, curves, first_round, where
 from proxfl.research.statistics import median_interval
 from proxfl.research.styles import style
 
@@ -114,9 +114,7 @@ def at_common_end(frame: Frame) -> Frame:
 
 def late(frame: Frame, first: float, last: float) -> Frame:
     """Each seed's mean accuracy in that span of the run: it flickers with the batches."""
-    end = frame["round"].max()
-    part = frame[(frame["round"] > first * end) & (frame["round"] <= last * end)]
-    return part.groupby("seed")["accuracy"].mean()
+    return between(frame, first, last).groupby("seed")["accuracy"].mean()
 
 
 def compared(frame: Frame) -> Frame:

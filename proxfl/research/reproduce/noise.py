@@ -24,7 +24,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, shards_of
 from proxfl.prox import L1
 from proxfl.research.reproduce.claims import BANDS, Claim, Finding
-from proxfl.research.runs import traces, where
+from proxfl.research.runs import Trial, traces, where
 from proxfl.research.styles import style
 
 D, ROUNDS = 10, 4000
@@ -71,16 +71,12 @@ def runs(dial: str, value: float, at: Setting, seeds: int, rounds: int) -> Frame
     smooth = [float(one.recipe["facts"]["lambda_max"]) for one in made]
     with precision(np.float64):
         shards = [shards_of(one.sites) for one in made]
-    table = traces(
-        {},
-        [Decoupled(at.step / (L * 2.0 * at.tau), 2.0, at.tau) for L in smooth],
-        [Problem(L1(0.05), np.zeros(D), Squared(), at.b)] * seeds,
-        shards,
-        [1 / L for L in smooth],
-        range(seeds),
-        rounds,
-        rows=min(rounds, 1000),
-    )
+    methods = [Decoupled(at.step / (L * 2.0 * at.tau), 2.0, at.tau) for L in smooth]
+    problem = Problem(L1(0.05), np.zeros(D), Squared(), at.b)
+    trials = [
+        Trial(seed, methods[seed], problem, shards[seed], 1 / smooth[seed]) for seed in range(seeds)
+    ]
+    table = traces({}, trials, rounds, min(rounds, 1000))
     late = table[table["round"] > rounds / 2]
     squares = (late["optimality"] ** 2).groupby(late["seed"]).mean()
     return pd.DataFrame({"dial": dial, "value": value, "seed": squares.index, "residual": squares})
@@ -94,14 +90,7 @@ def draw(frame: Frame) -> dict[str, Figure]:
         )
         middle, look = table.median(axis=1), style("Algorithm 1")
         ax.plot(table.index, middle, label="Algorithm 1", **look)
-        ax.fill_between(
-            table.index,
-            table.quantile(0.1, axis=1),
-            table.quantile(0.9, axis=1),
-            color=look["color"],
-            alpha=0.15,
-            linewidth=0,
-        )
+        plots.deciles(ax, table, look["color"])
         if dial in CLAIMED:
             order = (table.index / table.index[0]) ** CLAIMED[dial]
             ax.plot(table.index, middle.iloc[0] * order, "--", color="0.5", label="order claimed")

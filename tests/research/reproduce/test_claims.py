@@ -8,7 +8,7 @@ import pytest
 
 from proxfl.research.reproduce import claims
 from proxfl.research.reproduce.claims import FAILS, HOLDS, IN_PART, UNTESTED, Claim, JudgedClaim
-from proxfl.research.reproduce.fig1 import METHODS
+from proxfl.research.reproduce.fig1_runs import METHODS
 from proxfl.research.reproduce.targets import COMPARISONS, TARGETS
 
 MODULES = {name: importlib.import_module(path) for name, path in TARGETS.items()}

@@ -11,7 +11,7 @@ import pytest
 
 from proxfl.drawing import plots
 from proxfl.errors import InputError
-from proxfl.research.reproduce import fig1, targets
+from proxfl.research.reproduce import fig1, fig1_runs, targets
 from proxfl.research.reproduce.claims import Claim, Finding, found, judge
 from proxfl.research.reproduce.settings import keep
 from proxfl.research.runs import final, rounds_to, where
@@ -94,8 +94,8 @@ def test_committed_verdicts_and_findings_follow_from_committed_data(name):
 def test_fig1_keeps_the_first_round_at_each_level_as_finely_as_it_observed():
     seen = pd.DataFrame({"tau": 10, "seed": 0, "round": range(2001)})
     table = seen.assign(optimality=0.99 ** seen["round"].to_numpy(float))
-    kept = table[fig1.drawn(table) | fig1.arrives(table)]
-    for level in fig1.LEVELS:
+    kept = table[fig1_runs.drawn(table) | fig1_runs.arrives(table)]
+    for level in fig1_runs.LEVELS:
         assert rounds_to(kept, level)[0] == rounds_to(table, level)[0]
     assert len(kept) < len(table) / 10
 
@@ -107,13 +107,13 @@ def test_fig1_draws_medians_through_rounds_of_which_all_draws_are_kept():
             seed=seed, method=name, variant="" if i < 3 else "mu", panel=panel, tau=tau
         ).assign(optimality=(0.99 - seed / 1000) ** seen["round"].to_numpy(float))
         for panel in ("paper", "calibrated")
-        for tau in fig1.ROUNDS
-        for i, name in enumerate(fig1.METHODS)
+        for tau in fig1_runs.ROUNDS
+        for i, name in enumerate(fig1_runs.METHODS)
         for seed in range(2)
     ]
     table = pd.concat(tables, ignore_index=True)
     late = table["seed"] * 1.0 + table["round"] == 77  # a row that one draw has alone
-    for figure in fig1.draw(table[fig1.drawn(table) | late]).values():
+    for figure in fig1.draw(table[fig1_runs.drawn(table) | late]).values():
         for line in (line for ax in figure.axes for line in ax.get_lines()):
             assert len(line.get_xdata()) > 2 and 77 not in line.get_xdata()
             assert 76 not in line.get_xdata()
