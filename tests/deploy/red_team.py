@@ -61,22 +61,36 @@ def victim(
     return site, A, y
 
 
+class Line:
+    """Messages that a server makes up, to a site, about a study or, at first, its federation."""
+
+    def __init__(self, site, number=0):
+        self.site, self.number, self.step = site, number, 0
+        self.experiment = site.membership.channel
+
+    def task(self, name, payload, points=""):
+        self.step += 1
+        header = Header(wire.TASK, wire.tag(self.experiment), self.number, self.step)
+        settings = {"task": name, "points": points}
+        reply = self.site.answer(wire.encode(header, settings, payload))
+        return wire.decode_reply(reply, wire.ANSWER).payload
+
+
 class Attacker:
     """What a server can make of a site's answers; it counts its questions and its refusals."""
 
     def __init__(self, site):
-        self.site, self.answer = site, site.answer
-        self.asked, self.refused, self.step = 0, 0, 0
+        self.site, self.line, self.asked, self.refused = site, Line(site), 0, 0
         self.propose("first", site.asks)
 
     def propose(self, name, spec):
         """Begin a study, or raise BadMessage in the site's words."""
-        study, channel = make_study(name, "clinic", ("north",), spec), self.site.membership.channel
-        self.experiment = channel
+        study = make_study(name, "clinic", ("north",), spec)
+        self.line.experiment = self.site.membership.channel
         found = self.task("propose", {"study": study.text})
         if found["decision"] != "takes part":
             raise BadMessage(f"{found['decision']}: {found['reason']}")
-        self.experiment = study.id
+        self.line.experiment = study.id
         told = json.loads(self.task("summary", {})["summary"])
         self.rows, self.features = told["rows"], len(told["features"])
         self.agree(agree(spec, {"north": told}).to_dict())
@@ -85,11 +99,7 @@ class Attacker:
         self.task("agree", {"agreement": json.dumps(agreement)})
 
     def task(self, name, payload, points=""):
-        self.step += 1
-        header = Header(wire.TASK, wire.tag(self.experiment), 0, self.step)
-        settings = {"task": name, "points": points}
-        reply = self.answer(wire.encode(header, settings, payload))
-        return wire.decode_reply(reply, wire.ANSWER).payload
+        return self.line.task(name, payload, points)
 
     def about(self, task, w, b, points="x", **more):
         """What a site tells of a model, or None if it refuses."""

@@ -41,6 +41,7 @@ from proxfl.train.agreement import (
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record, Solution, solve
 from proxfl.train.federation import Answers, Call, Exact, Federation
+from proxfl.train.privacy import noise_of
 from proxfl.train.spec import Spec, columns_of, declared, loss_of
 from proxfl.train.tasks import TASKS
 from proxfl.train.train import Found, settings_of, solved
@@ -50,6 +51,7 @@ SETUP = ("rows", "sums", "squares")  # what is asked before there is a model to 
 SETTINGS, DOWN = "settings ", "down "  # before the names of an algorithm's numbers and message
 NO_NUMBERS: dict[str, np.ndarray] = {}
 MOST_ROWS = 2**40  # of all sites together
+LONGEST = 10.0  # a round's steps together, by the step that the sum's curvature surely bears
 FALSE = "Numbers of some site are false, and masks hide whose"
 REMEDY = "have every site check its version of proxfl, or ask unmasked"
 UNCONFIRMED = (
@@ -119,10 +121,26 @@ class MaskedTraining:
         return Question("model", arrays(numbers), 0)
 
     def drive(self, driver: Driver) -> Solution:
+        self.refuse_long_steps(driver)
         found = solve(driver, watch=lambda state, records: self.watch(driver, records))
         if not found.converged or driver.certify_anew(found.state).converged:
             return found
         return found._replace(converged=False, obstacle=UNCONFIRMED)
+
+    def refuse_long_steps(self, driver: Driver) -> None:
+        """Refuse steps by which whoever writes a study chooses the models: from a gradient that is
+        known, one long step with weights for each feature leads wherever they like."""
+        spec, tau, eta_g = self.spec, self.spec.local_steps, self.spec.eta_g or 1.0
+        if (spec.eta is None and spec.eta_g is None) or noise_of(spec) is not None:
+            return  # steps are found from sums, or what a model tells has its own bound
+        mean, _ = driver.curvatures()
+        eta = spec.eta or 1 / (mean * eta_g * tau)
+        if eta * tau * max(eta_g, 1.0) * mean > LONGEST:
+            raise InputError(
+                f"steps of {eta:g}, {tau} in a round and {eta_g:g} times as long at the server, "
+                "are so long that the study would choose the models that sites tell about; leave "
+                f"eta_g out and give an eta of {LONGEST / (tau * mean):.2g} or less."
+            )
 
     def agree(self, ask: Ask) -> tuple[Agreement, float]:
         """What all sites' tables come to; how much their rows count."""
