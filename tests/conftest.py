@@ -20,7 +20,8 @@ if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11):  # which ends at
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
 
 # Where processes outnumber cores, OpenBLAS's threads spin while they wait for one another: a small
-# eigenvalue problem then takes a hundred milliseconds in place of one.
+# eigenvalue problem then takes a hundred milliseconds in place of one. It reads this as NumPy is
+# imported: so `pyproject.toml` leaves out jaxtyping's plugin for pytest, which does that first.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import jax  # noqa: E402
