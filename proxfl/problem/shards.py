@@ -83,12 +83,12 @@ def stack(
         for row, leaf in zip(stacked, leaves, strict=True):
             row[: len(leaf)] = leaf
             row[len(leaf) :] = leaf[0]
-        return jnp.asarray(stacked)
+        return jax.device_put(stacked)  # jnp.asarray compiles a program for each shape
 
     arrays = [jax.tree.map(as_array, site) for site in sites]
     sizes = np.array([jax.tree.leaves(site)[0].shape[0] for site in arrays], np.int32)
     examples = jax.tree.map(pad, *arrays)
-    made = Shard(examples, jnp.asarray(sizes), jnp.asarray(weights.astype(dtype)))
+    made = Shard(examples, *jax.device_put((sizes, weights.astype(dtype))))
     if counts is None:
         return made
     padded = [np.pad(rows, (0, capacity - len(rows))) for rows in counts]

@@ -273,9 +273,9 @@ def problem_of(spec: Spec, agreement: Agreement) -> Problem:
     outputs = len(agreement.targets)
     shape = (len(agreement.features),) if outputs == 1 else (len(agreement.features), outputs)
     g = penalty(spec, agreement.features, outputs, np.array(agreement.unit))
-    x0 = jnp.zeros(shape)
+    x0 = jax.device_put(np.zeros(shape))
     if spec.intercept:
-        x0 = Tree(Coefficients(x0, jnp.zeros(shape[1:])))
+        x0 = Tree(Coefficients(x0, jax.device_put(np.zeros(shape[1:]))))
     if any(option.is_constraint for option in chosen(spec)):  # which may leave 0 out
         x0 = allowed(g, x0)
     loss: Loss = loss_of(spec)

@@ -9,6 +9,7 @@ subgradient at 0, where g* is 0. Elsewhere there is no gap: without any penalty,
 a finite conjugate.
 """
 
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 
 from proxfl.core import Regulariser
 from proxfl.losses import coef_of
+from proxfl.losses.centring import Centring
 from proxfl.points import Point, Tree
 from proxfl.train.drivers.driver import Driver
 
@@ -34,19 +36,23 @@ def duality_gap(
     question: dict[str, Any] = {"x": x}
     if isinstance(x, Tree):
         told = federation.ask("imbalance", {"x": x})
-        question["correction"] = loss.centring.correction(driver.mean(told, "imbalance"))
-    ask = lambda scale: federation.ask("conjugate", question | {"scale": scale})
-    whole = ask(jnp.ones((), coef_of(x).dtype))
-    v = -driver.mean(whole, "gradient")
-    if unit is not None:
-        v = jax.vmap(jnp.divide)(v, jnp.asarray(unit))
-    scale, penalty = conjugate(g, v)
+        question["correction"] = correction(loss.centring, driver.mean(told, "imbalance"))
+    as_scale = lambda scale: jax.device_put(np.asarray(scale, coef_of(x).dtype))
+    ask = lambda scale: federation.ask("conjugate", question | {"scale": as_scale(scale)})
+    whole = ask(1.0)
+    v = -np.asarray(driver.mean(whole, "gradient"))
+    scale, penalty = conjugate(g, jax.device_put(v if unit is None else (v.T / unit).T))
     if scale == 0:
         return None
-    told = whole if scale == 1 else ask(jnp.asarray(scale, v.dtype))
+    told = whole if scale == 1 else ask(scale)
     gap = objective + float(driver.mean(told, "value")) + penalty
     # Below 0 by rounding, or because answers contradict one another: then it counts by its size.
     return abs(gap) if np.isfinite(gap) else None
+
+
+@partial(jax.jit, static_argnums=0)
+def correction(centring: Centring, mean: jax.Array) -> jax.Array:
+    return centring.correction(mean)
 
 
 def conjugate(g: Regulariser, v: Point) -> tuple[float, float]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Algorithm
@@ -135,8 +134,8 @@ class Driver(abc.ABC):
         weights, parts = self.weights.tolist(), [answers[s][part] for s in self.federation.sites]
 
         def add(*leaves: Any) -> jax.Array:
-            arrays = map(np.asarray, leaves)  # NumPy need not compile a sum for each shape
-            return jnp.asarray(sum(w * a for w, a in zip(weights, arrays, strict=True)))
+            arrays = map(np.asarray, leaves)  # nothing is compiled here for each new shape
+            return jax.device_put(sum(w * a for w, a in zip(weights, arrays, strict=True)))
 
         return jax.tree.map(add, *parts)
 

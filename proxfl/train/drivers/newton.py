@@ -155,9 +155,12 @@ def refuse_start(driver: Driver, answers: Mapping[str, Mapping[str, Any]]) -> No
                 f"The loss of site {site} is not finite at the start, or its gradient or "
                 "Hessian is not; check its data for huge values, or standardise the features."
             )
-    if not np.isfinite(float(norm(driver.mean(answers, "gradient")))):
+    if not np.isfinite(float(length(driver.mean(answers, "gradient")))):
         told = {s: {"gradient": answers[s]["gradient"]} for s in driver.federation.sites}
         raise InputError(too_large(told))
+
+
+length = jax.jit(norm)
 
 
 def obstacle(state: Any, tol: float) -> str | None:
@@ -187,7 +190,7 @@ def exactness_for(loss: Any, tol: float) -> Any:
 
     The model of a quadratic loss is the objective itself, so that one step is enough.
     """
-    return jnp.asarray(1e-2 * tol if loss.quadratic else FORCING)
+    return jax.device_put(np.float64(1e-2 * tol if loss.quadratic else FORCING))
 
 
 @partial(jax.jit, static_argnames="sites")

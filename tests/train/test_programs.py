@@ -1,0 +1,40 @@
+"""What training compiles: a command's time on small data is that of its programs."""
+
+import logging
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from proxfl.tables import Table
+from proxfl.train.spec import Spec
+from proxfl.train.train import train
+
+ROWS, FEATURES = (23, 19), 7  # of this file alone, so that nothing is compiled before
+
+
+def tables():
+    rng = np.random.default_rng(0)
+    names = tuple(f"x{j}" for j in range(FEATURES))
+    for i, rows in enumerate(ROWS):
+        A = rng.normal(size=(rows, FEATURES))
+        y = np.sign(A[:, 0] + rng.normal(size=rows))
+        yield Table(f"s{i}", "", "y", names, A, y, "")
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_certified_model_takes_whole_steps_and_no_single_operations(intercept, caplog):
+    """Each operation outside of a program is one itself, compiled for every shape it meets."""
+    spec = Spec(target="y", loss="logistic", l1=0.01, intercept=intercept)
+    with caplog.at_level(logging.WARNING, "jax"), jax.log_compiles():
+        fit = train(spec, list(tables()))
+    assert fit.solution.converged
+    compiled = {
+        record.getMessage().split("jit(")[1].split(")")[0]
+        for record in caplog.records
+        if record.getMessage().startswith("Compiling jit(")
+    }
+    assert "learn" in compiled
+    of_jax = {name for name in compiled if hasattr(jnp, name) or hasattr(jax.lax, name)}
+    assert of_jax <= {"conjugate"}  # what sites are asked has that name too
