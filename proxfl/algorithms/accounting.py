@@ -16,8 +16,6 @@ or the number for everyone where that is smaller, since sampling never hurts.
 import math
 from typing import Any
 
-from scipy.special import log_ndtr, ndtr
-
 
 def cost(noise_multiplier: float) -> float:
     """What one answer spends; costs of several add up."""
@@ -26,7 +24,7 @@ def cost(noise_multiplier: float) -> float:
 
 def composed(spent: float, delta: float) -> float:
     """The epsilon of answers whose costs come to this."""
-    from scipy.optimize import brentq  # which nobody waits for who adds no noise
+    from scipy.optimize import brentq
 
     apart = math.sqrt(spent)
     if apart == 0 or gaussian_delta(apart, 0.0) <= delta:
@@ -38,6 +36,8 @@ def composed(spent: float, delta: float) -> float:
 
 def gaussian_delta(apart: float, epsilon: float) -> float:
     """Theorem 8 of Balle and Wang, for neighbours so many deviations apart."""
+    from scipy.special import log_ndtr, ndtr
+
     tail = math.exp(epsilon + log_ndtr(-apart / 2 - epsilon / apart))
     return float(ndtr(apart / 2 - epsilon / apart)) - tail
 

@@ -4,6 +4,7 @@ Exit codes are in `proxfl/errors.py`.
 """
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -43,6 +44,9 @@ def program() -> int:
     kept = Path(platformdirs.user_cache_dir("proxfl", appauthor=False)) / "programs"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    # Imports and compilation leave many objects and hardly any garbage: by default the collector
+    # goes through them again and again, for a sixth of a short command's time.
+    gc.set_threshold(100_000)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code = main()

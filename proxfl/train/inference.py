@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from scipy import special
 
 from proxfl.errors import InputError
 from proxfl.points import Point
@@ -145,7 +144,9 @@ def from_sums(
     robust = None if likelihood == "partial" else errors(inverse @ products @ inverse)
     freedom = float(n - count) if likelihood == "scaled" else np.inf
     used = np.asarray(robust if se is None else se)
-    # Not by scipy.stats, whose import takes half a second from every command.
+    # Here, and not from scipy.stats: imports for which nobody waits who asks for no errors.
+    from scipy import special
+
     normal = np.isinf(freedom)
     upper = (1 + LEVEL) / 2
     quantile = special.ndtri(upper) if normal else special.stdtrit(freedom, upper)
