@@ -1,6 +1,7 @@
 """Figures: one style, colours safe for the colour-blind, drawn off screen and returned."""
 
 import io
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import Formatter, LogFormatterSciNotation
 
 from proxfl.console.words import printable
 from proxfl.storage.files import whole
@@ -18,6 +20,7 @@ Frame = Any
 
 # Okabe and Ito's palette; black first, for the method the paper proposes.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STYLE: dict[Any, Any] = {
@@ -85,12 +88,30 @@ def legend_below(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None
 
 def label(axes: Axes, title: str, x: str, y: str, log: str = "y", legend: bool = True) -> None:
     axes.set(title=title, xlabel=x, ylabel=y)
-    if "y" in log:
-        axes.set_yscale("log")
-    if "x" in log:
-        axes.set_xscale("log")
+    for name in log:
+        axes.set(**{f"{name}scale": "log"})
+        axis = axes.yaxis if name == "y" else axes.xaxis
+        axis.set(major_formatter=Powers(), minor_formatter=Powers())
     if legend:
         axes.legend()
+
+
+class Powers(Formatter):
+    """Powers of ten in letters: as formulas they take a quarter of a figure's time."""
+
+    def __init__(self):
+        self.inner = LogFormatterSciNotation()
+
+    def set_axis(self, axis: Any) -> None:
+        self.inner.set_axis(axis)
+
+    def set_locs(self, locs: Any) -> None:
+        self.inner.set_locs(locs)
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        formula = self.inner(x, pos).replace(r"\times", "×")
+        raised = re.sub(r"\^\{(.*?)\}", lambda found: found[1].translate(RAISED), formula)
+        return re.sub(r"[$]|\\mathdefault|[{}]", "", raised)
 
 
 def words(text: Any, most: int = 28) -> str:
