@@ -90,7 +90,7 @@ def long_json(value):
 
 def outcome(sites, spec, bad, text):
     """The sentence with which a summary is refused, or nothing if all went well."""
-    told = {name: json.dumps(summarise(site.table, spec)) for name, site in sites.items()}
+    told = {name: json.dumps(summarise(site.seat.table, spec)) for name, site in sites.items()}
     told[bad] = text
     try:
         read = {name: read_summary(name, text, spec) for name, text in told.items()}
@@ -101,7 +101,7 @@ def outcome(sites, spec, bad, text):
     for name, site in sites.items():
         if name != bad:
             site.check(agreement)
-            A, *_ = prepare(site.table, spec, agreement)
+            A, *_ = prepare(site.seat.table, spec, agreement)
             assert np.isfinite(A).all()
     return ""
 
@@ -113,7 +113,7 @@ def test_a_changed_summary_works_or_names_its_site(tables, which):
     for seed in range(BAD):
         rng = random.Random(seed)
         bad = rng.choice(NAMES)
-        text = changed(summarise(sites[bad].table, spec), rng)
+        text = changed(summarise(sites[bad].seat.table, spec), rng)
         said = outcome(sites, spec, bad, text)
         refused += bool(said)
         if said:
@@ -161,12 +161,12 @@ def test_a_changed_summary_works_or_names_its_site(tables, which):
 def test_what_no_table_has_is_refused_by_the_name_of_its_site(tables, change, bad):
     """Also if it is the first site, with which the others are compared."""
     spec, sites = tables[0]
-    text = long_json(summarise(sites[bad].table, spec) | change)
+    text = long_json(summarise(sites[bad].seat.table, spec) | change)
     assert outcome(sites, spec, bad, text).startswith(f"Site {bad} ")
 
 
 def test_rows_that_all_count_once_weigh_what_they_are(tables):
     """A weight that nobody asked for is not heard."""
     spec, sites = tables[0]
-    told = summarise(sites["north"].table, spec) | {"total": 1e9}
+    told = summarise(sites["north"].seat.table, spec) | {"total": 1e9}
     assert "total" not in read_summary("north", json.dumps(told), spec)

@@ -1,6 +1,6 @@
 """Pytrees in messages: leaves by name, checked against the shape both sides traced."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,11 @@ rebuild = partial(checkpoint.rebuild, error=BadMessage)
 
 def finite(arrays: Mapping[str, np.ndarray]) -> bool:
     return all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f")
+
+
+def largest(arrays: Iterable[Any]) -> float:
+    """The largest of all their numbers in size; 0 if there is none."""
+    return max((float(np.abs(a).max(initial=0.0)) for a in arrays), default=0.0)
 
 
 def pack(values: Mapping[str, Any]) -> tuple[dict[str, Value], list[str]]:

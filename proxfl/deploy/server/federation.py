@@ -19,10 +19,10 @@ from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.claims import Claims, is_smooth
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, method
 from proxfl.deploy.protocol.transport import Transport
-from proxfl.deploy.protocol.trees import finite, pack, rebuild
+from proxfl.deploy.protocol.trees import finite, largest, pack, rebuild
 from proxfl.deploy.protocol.wire import Frame, Header
 from proxfl.deploy.server.inquiry import Attendance, Diverged, Inquiry, Patience, Request
-from proxfl.deploy.server.ledger import Ledger
+from proxfl.deploy.server.ledger import NOBODY, Ledger
 from proxfl.engine.messages import Exchange
 from proxfl.engine.round import draw_cohort
 from proxfl.engine.visit import received, round_key, weigh
@@ -163,7 +163,7 @@ class RemoteFederation(Federation):
 
     def note_overflow(self, step: int, diverged: Mapping[str, Diverged]) -> None:
         """Numbers became too large: if one site's last update stands out, that is where from."""
-        sizes = {site: largest(up) for site, up in self.uplinks.items()}
+        sizes = {site: largest(jax.tree.leaves(up)) for site, up in self.uplinks.items()}
         name = max(sizes, key=lambda site: sizes[site], default="")
         others = max((size for site, size in sizes.items() if site != name), default=np.inf)
         if sizes.get(name, 0.0) > OUTSTANDING * others:
@@ -173,8 +173,9 @@ class RemoteFederation(Federation):
             )
             self.ledger.fault(step, name, sentence)
             return
-        for site, answer in diverged.items():
-            self.ledger.fault(step, site, answer.reason)
+        if diverged:  # where they overflow is not who is to blame: all were sent one model
+            reasons = " ".join(answer.reason for answer in diverged.values())
+            self.ledger.fault(step, NOBODY, reasons)
 
     def headers(self, call: Call) -> list[Header]:
         """Those of the questions of a visit, one for each site of its round."""
@@ -235,11 +236,6 @@ def settings_of(algorithm: Algorithm, agreed: Algorithm) -> dict[str, wire.Value
     return {"method": method(agreed)} | {
         name: value.astype(kinds[name].dtype) for name, value in numbers.items()
     }
-
-
-def largest(point: Any) -> float:
-    """The largest coordinate."""
-    return max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(point))
 
 
 def not_numbers(shape: Exchange) -> tuple[Any, Any]:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from proxfl.deploy.ops.permissions import private_folder
-from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.protocol.wire import BadMessage, Value
-from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.seat import Seat
 from proxfl.deploy.site.worker import Worker
 from proxfl.storage.files import write_bytes
 from proxfl.tables import Table
@@ -28,8 +27,7 @@ class DescriptionSite:
     """A table, and what its site tells of the columns."""
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
-        self.study, self.name, self.table, self.office = study, name, table, office
-        self.folder, self.asked = office.place(study.id), Asked(office, study.id)
+        self.seat = Seat(study, name, table, office)
         self.site = Site(study.schema, table, max(study.smallest, office.policy.count), HIDDEN)
 
     @staticmethod
@@ -37,31 +35,29 @@ class DescriptionSite:
         return described_table(data, study.schema)
 
     def worker(self) -> Worker:
-        where = (self.study.id, self.study.sites, self.name, self.folder)
         setup = {kind: self.answering(kind) for kind in QUESTIONS}
-        return Worker(*where, self.nothing, {}, setup)
-
-    def nothing(self) -> Experiment:
-        raise BadMessage(f"Site {self.name} is asked about its columns in this study, only.")
+        return self.seat.answering(setup, "is asked about its columns in this study, only.")
 
     def answering(self, kind: str) -> Callable[[dict[str, Any]], dict[str, Value]]:
+        seat = self.seat
+
         def answer(question: dict[str, Any]) -> dict[str, Value]:
             self.once(kind, question)
-            self.asked.check(self.name, self.table.rows)
-            self.office.tell_of(self.name, self.study, self.table)
+            seat.asked.check(seat.name, seat.table.rows)
+            seat.tell_of_rows()
             told = self.site(kind, question)
-            self.asked.enter(kind, numbers=told.size)
+            seat.asked.enter(kind, numbers=told.size)
             return {"told": told}
 
         return answer
 
     def once(self, kind: str, question: dict[str, Any]) -> None:
         asked = repr(sorted((name, np.asarray(a).tolist()) for name, a in question.items()))
-        path = private_folder(self.folder) / f"asked-{kind}"
+        path = private_folder(self.seat.folder) / f"asked-{kind}"
         if not path.exists():
             write_bytes(path, asked.encode(), private=True)
         elif path.read_bytes() != asked.encode():
             raise BadMessage(
-                f"Site {self.name} was asked for {kind} in this study before, about other numbers; "
-                "write another study."
+                f"Site {self.seat.name} was asked for {kind} in this study before, about other "
+                "numbers; write another study."
             )

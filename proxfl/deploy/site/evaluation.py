@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study, applied
-from proxfl.deploy.protocol.wire import BadMessage, Value
-from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.protocol.wire import Value
 from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.office import Office
+from proxfl.deploy.site.seat import Seat
 from proxfl.deploy.site.worker import Worker
 from proxfl.tables import Table
 from proxfl.train.evaluate import tell
@@ -24,27 +23,24 @@ class EvaluationSite:
     """A table, and a model that is applied to it."""
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
-        self.study, self.name, self.table, self.office = study, name, table, office
-        self.asked = Asked(office, study.id)
+        self.seat = Seat(study, name, table, office)
 
     @staticmethod
     def read(study: Study, data: Path) -> Table:
         return applied(study).table(data)
 
     def worker(self) -> Worker:
-        where = (self.study.id, self.study.sites, self.name, self.office.place(self.study.id))
-        return Worker(*where, self.nothing, {}, {"sums": self.sums})
-
-    def nothing(self) -> Experiment:
-        raise BadMessage(f"Site {self.name} is asked for sums in this study, and nothing else.")
+        otherwise = "is asked for sums in this study, and nothing else."
+        return self.seat.answering({"sums": self.sums}, otherwise)
 
     def sums(self, question: dict[str, Any]) -> dict[str, Value]:
-        self.asked.check(self.name, self.table.rows)
-        self.office.tell_of(self.name, self.study, self.table)
-        draw = secret_draws(self.office, self.study.id)
-        told = tell(applied(self.study), self.table, draw, self.study.how)
+        seat, study = self.seat, self.seat.study
+        seat.asked.check(seat.name, seat.table.rows)
+        seat.tell_of_rows()
+        draw = secret_draws(seat.office, study.id)
+        told = tell(applied(study), seat.table, draw, study.how)
         sums = {
             f"{part}/{name}": a for part in told._fields for name, a in getattr(told, part).items()
         }
-        self.asked.enter("sums", numbers=sum(np.size(a) for a in sums.values()))
+        seat.asked.enter("sums", numbers=sum(np.size(a) for a in sums.values()))
         return sums

@@ -38,17 +38,16 @@ from proxfl.deploy.masking.replica import Program, Question
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.training import SETUP, MaskedTraining
 from proxfl.deploy.ops.permissions import private_folder
-from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study
+from proxfl.deploy.protocol.trees import largest
 from proxfl.deploy.protocol.wire import BadMessage, Value
-from proxfl.deploy.site.account import account_of
-from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.path import path_at
 from proxfl.deploy.site.policy import large_with
 from proxfl.deploy.site.proposal import Proposal
+from proxfl.deploy.site.seat import Seat
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import DamageError, DiskError, InputError
 from proxfl.storage import documents
@@ -84,26 +83,24 @@ Parts = tuple[Program, Callable[[Question], tuple[np.ndarray, bool]]]
 
 def training(site: "FollowingSite", charter: Charter) -> Parts:
     """A run of training, in which no answer hangs on few rows."""
-    run = MaskedTraining(site.study.spec, len(site.study.sites), *charter)
-    # Under noise, to fail where an answer hangs on few rows would tell of them.
-    about = Proposal(site.study, site.table, site=site.name)
-    share = site.office.policy.share_for(about) if site.account is None else 0.0
-    return run, MaskedSite(run, site.table, site.folder, *guards(share))
+    seat = site.seat
+    run = MaskedTraining(seat.study.spec, len(seat.study.sites), *charter)
+    return run, MaskedSite(run, seat.table, site.folder, *guards(seat.share))
 
 
 def path(site: "FollowingSite", charter: Charter) -> Parts:
-    about = (site.study, site.name, site.table, site.folder, charter, site.office.policy)
-    return path_at(*about)
+    return path_at(site.seat, site.folder, charter)
 
 
 def evaluation(site: "FollowingSite", charter: Charter) -> Parts:
-    run, draw = MaskedEvaluation(site.study), secret_draws(site.office, site.study.id)
-    return run, EvaluatedSite(run, site.table, draw)
+    seat, run = site.seat, MaskedEvaluation(site.seat.study)
+    return run, EvaluatedSite(run, seat.table, secret_draws(seat.office, seat.study.id))
 
 
 def description(site: "FollowingSite", charter: Charter) -> Parts:
-    answers = DescribedSite(site.study, site.table, site.office.policy.count)
-    return MaskedDescription(site.study), answers
+    seat = site.seat
+    answers = DescribedSite(seat.study, seat.table, seat.office.policy.count)
+    return MaskedDescription(seat.study), answers
 
 
 # By what is asked, the program that a site follows, and what it answers.
@@ -125,80 +122,79 @@ class FollowingSite:
     def __init__(
         self, study: Study, name: str, table: Table, office: Office, withheld: bool = False
     ):
-        self.study, self.name, self.table, self.office = study, name, table, office
+        self.seat = Seat(study, name, table, office)
         self.withheld, self.overspent = withheld, False
-        self.folder = office.place(study.id) / FOLDER
-        self.asked, self.account = Asked(office, study.id), account_of(office, study)
+        self.folder = self.seat.folder / FOLDER
         self.member: Member | None = None
         self.met: CharterFile | None = None
 
     def worker(self) -> Worker:
         setup = {"enter": self.enter, "meet": self.meet, "step": self.step, "sign": self.sign}
-        where = (self.study.id, self.study.sites, self.name, self.office.place(self.study.id))
-        return Worker(*where, self.nothing, {}, setup)
-
-    def nothing(self) -> Experiment:
-        raise BadMessage(f"Site {self.name} answers under masks in this study, and not otherwise.")
+        otherwise = "answers under masks in this study, and not otherwise."
+        return self.seat.answering(setup, otherwise)
 
     @property
     def tells_labels(self) -> bool:
         """Whether the classes are those in the sites' rows, as neither study nor model has them."""
-        spec, known = self.study.spec, self.study.ask in ("evaluate", "describe")
+        spec, known = self.seat.study.spec, self.seat.study.ask in ("evaluate", "describe")
         return bool(loss_of(spec).target.most) and not known and not declared(spec)
 
     @property
     def labels(self) -> list[Any]:
         """The classes in this site's rows, unless the study names them for all."""
-        labels = loss_of(self.study.spec).target.labels
-        return list(labels(self.table.y)) if self.tells_labels else []
+        labels = loss_of(self.seat.study.spec).target.labels
+        return list(labels(self.seat.table.y)) if self.tells_labels else []
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
         self.tell_of_rows()
-        charter = Charter(tuple(self.table.features), tuple(self.labels))
-        self.asked.enter("enter", setup=True)
-        key = self.office.signer.public_key().public_bytes_raw()
-        return {"key": key.hex(), "charter": charter.text}
+        charter = Charter(tuple(self.seat.table.features), tuple(self.labels))
+        self.seat.asked.enter("enter", setup=True)
+        return {"key": self.key.hex(), "charter": charter.text}
+
+    @property
+    def key(self) -> bytes:
+        """By which the other members know this site."""
+        return self.seat.office.signer.public_key().public_bytes_raw()
 
     def tell_of_rows(self) -> None:
-        if not has_replied(self.office, self.study):
-            self.office.tell_of(self.name, self.study, self.table)
+        if not has_replied(self.seat.office, self.seat.study):
+            self.seat.tell_of_rows()
 
     def meet(self, question: dict[str, Value]) -> dict[str, Value]:
         """A hello, if these are the members that a person here knows, and these the columns."""
         members, charter = members_in(question.get("members")), charter_in(question.get("charter"))
         self.check(members, charter)
-        if not self.office.confirmed.holds(members):
+        if not self.seat.office.confirmed.holds(members):
             reason = (
                 f"a person there compares the members' words, {members.words}, with two others' "
                 "(proxfl federate members)"
             )
-            self.office.news[MEMBERS] = COMPARE.format(site=self.name)
+            self.seat.office.news[MEMBERS] = COMPARE.format(site=self.seat.name)
             return {"decision": WAITS, "reason": reason}
-        self.office.news.pop(MEMBERS, None)
+        self.seat.office.news.pop(MEMBERS, None)
         begun = CharterFile(members=members_text(members), charter=charter.text)
         if self.member is None or begun != self.met:
             self.member, self.met = self.begin(members, charter, begun), begun
-            self.asked.enter("meet", setup=True, members=members.digest.hex())
+            self.seat.asked.enter("meet", setup=True, members=members.digest.hex())
         hello = as_bytes(hello_bytes(self.member.hello))
         return {"decision": TAKES_PART, "reason": "", "hello": hello}
 
     def check(self, members: Members, charter: Charter) -> None:
-        own = self.office.signer.public_key().public_bytes_raw()
-        if [m.name for m in members.each] != sorted(self.study.sites):
+        if [m.name for m in members.each] != sorted(self.seat.study.sites):
             raise BadMessage("The members are not the sites of the study.")
-        if members.each[members.index(self.name)].key != own:
-            raise BadMessage(f"The members have another key for {self.name} than its own.")
-        if sorted(charter.features) != sorted(self.table.features):
-            raise BadMessage(f"Site {self.name} has other columns than the charter.")
+        if members.each[members.index(self.seat.name)].key != self.key:
+            raise BadMessage(f"The members have another key for {self.seat.name} than its own.")
+        if sorted(charter.features) != sorted(self.seat.table.features):
+            raise BadMessage(f"Site {self.seat.name} has other columns than the charter.")
         if not set(self.labels) <= set(charter.labels):
-            raise BadMessage(f"Site {self.name} has labels that the charter has not.")
+            raise BadMessage(f"Site {self.seat.name} has labels that the charter has not.")
         if self.tells_labels:
-            about = Proposal(self.study, self.table, site=self.name)
-            for objection in large_with(self.office.policy, about, charter.labels):
-                log.warning("Site %s is met by too large a charter", self.name)
-                self.withheld = has_replied(self.office, self.study)
+            about = Proposal(self.seat.study, self.seat.table, site=self.seat.name)
+            for objection in large_with(self.seat.office.policy, about, charter.labels):
+                log.warning("Site %s is met by too large a charter", self.seat.name)
+                self.withheld = has_replied(self.seat.office, self.seat.study)
                 if not self.withheld:
-                    raise BadMessage(f"Site {self.name} declines: {objection.sentence}.")
+                    raise BadMessage(f"Site {self.seat.name} declines: {objection.sentence}.")
         elif charter.labels:
             raise BadMessage("The charter has labels where the study leaves none to be told.")
 
@@ -210,32 +206,32 @@ class FollowingSite:
             documents.write_json(path, dict(begun), private=True)
         elif documents.read_json(path, CharterFile) != begun:
             raise BadMessage(
-                f"Site {self.name} began this study with other members, columns or labels; "
+                f"Site {self.seat.name} began this study with other members, columns or labels; "
                 "begin another study."
             )
         try:
-            run, self.answers = PARTS[self.study.ask](self, charter)
+            run, self.answers = PARTS[self.seat.study.ask](self, charter)
         except InputError as error:
             raise BadMessage(error) from None
-        data = bytes.fromhex(self.office.fingerprint(self.table.fingerprint))
-        about = (members, self.name, charter.digest(self.study.text), data, self.folder)
-        return Member(self.office.signer, *about, run, self.sums, self.noise)
+        data = bytes.fromhex(self.seat.fingerprint)
+        about = (members, self.seat.name, charter.digest(self.seat.study.text), data, self.folder)
+        return Member(self.seat.office.signer, *about, run, self.sums, self.noise)
 
     def noise(self, tip: bytes, question: Question) -> np.ndarray | None:
         """This site's noise for a question of a round, once it has been counted; also where no
         more may be spent, so that a flag takes as long."""
-        if self.account is None or question.kind in SETUP:
+        if self.seat.account is None or question.kind in SETUP:
             return None
-        rows = self.office.fingerprint(self.table.fingerprint)
-        seed = self.account.seed(tip, question.content, bytes.fromhex(rows))
+        rows = bytes.fromhex(self.seat.fingerprint)
+        seed = self.seat.account.seed(tip, question.content, rows)
         try:
             if not self.withheld:
-                self.account.spend(self.name, seed)
+                self.seat.account.spend(self.seat.name, seed)
             self.overspent = False
         except BadMessage as error:
-            log.warning("Site %s sets its flag: %s", self.name, error)
+            log.warning("Site %s sets its flag: %s", self.seat.name, error)
             self.overspent = True
-        return self.account.noise.words(seed, question.length, self.table.rows)
+        return self.seat.account.noise.words(seed, question.length, self.seat.table.rows)
 
     def sums(self, question: Question) -> tuple[np.ndarray, bool]:
         """This site's part of a sum, and whether it may leave; on the audit log before it does.
@@ -247,18 +243,15 @@ class FollowingSite:
             values, sound = self.answers(question)
             sound = sound and not (self.withheld or self.overspent)
             if not setup:
-                self.asked.check(self.name, self.table.rows, models_in(question))
+                self.seat.asked.check(self.seat.name, self.seat.table.rows, models_in(question))
         except (DiskError, DamageError):
             raise
         except Exception:  # what it was may tell of a row: the flag tells nothing else
-            log.exception("Site %s sets its flag", self.name)
+            log.exception("Site %s sets its flag", self.seat.name)
             values, sound = np.zeros(question.length), False
-        largest = max(
-            (float(np.abs(a).max(initial=0.0)) for a in question.numbers.values()), default=0.0
-        )
-        about = {"largest": largest, "numbers": question.length, "masked": True}
-        about |= {"models": models_in(question)}
-        self.asked.enter(question.kind, setup=setup, **about)
+        about = {"largest": largest(question.numbers.values()), "numbers": question.length}
+        about |= {"masked": True, "models": models_in(question)}
+        self.seat.asked.enter(question.kind, setup=setup, **about)
         return values, sound
 
     def step(self, question: dict[str, Value]) -> dict[str, Value]:
@@ -271,10 +264,10 @@ class FollowingSite:
         try:
             return reply_payload(self.member.answer(call))
         except Refused as error:
-            raise BadMessage(f"Site {self.name} does not answer: {error}") from None
+            raise BadMessage(f"Site {self.seat.name} does not answer: {error}") from None
         except Exception:  # of what kind it is may hang on a row
-            log.exception("Site %s fails to answer", self.name)
-            raise BadMessage(f"Site {self.name} does not answer; its log says why.") from None
+            log.exception("Site %s fails to answer", self.seat.name)
+            raise BadMessage(f"Site {self.seat.name} does not answer; its log says why.") from None
 
     def sign(self, question: dict[str, Value]) -> dict[str, Value]:
         if self.member is None:
@@ -282,6 +275,6 @@ class FollowingSite:
         try:
             signature = self.member.sign(question_in(question), replies_in(question))
         except Refused as error:
-            raise BadMessage(f"Site {self.name} does not sign: {error}") from None
-        self.asked.enter("sign", setup=True)
+            raise BadMessage(f"Site {self.seat.name} does not sign: {error}") from None
+        self.seat.asked.enter("sign", setup=True)
         return {"signature": as_bytes(signature)}

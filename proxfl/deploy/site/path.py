@@ -5,37 +5,35 @@ agree   what all sites' sums come to for all rows, and for those that each fold 
 sums    a question of the path, for the site's sums
 """
 
-import json
-import logging
 from pathlib import Path
 from typing import Any, TypedDict
-
-import numpy as np
 
 from proxfl.deploy.masking.messages import Charter, charter_in, question_in
 from proxfl.deploy.masking.path import PathOfSums, models_in, refuse_path
 from proxfl.deploy.masking.path_answering import PathAnswers
 from proxfl.deploy.masking.training import SETUP
-from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study, read_table
+from proxfl.deploy.protocol.trees import largest
 from proxfl.deploy.protocol.wire import BadMessage, Value
-from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.site.agreeing import (
+    refuse_another,
+    refuse_other_data,
+    refuse_unsound,
+    told_as,
+    usable,
+)
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
-from proxfl.deploy.site.policy import Policy, too_large
-from proxfl.deploy.site.proposal import Proposal
-from proxfl.deploy.site.site import AGREEMENT, refuse_unsound, tasks_of
+from proxfl.deploy.site.seat import Seat
+from proxfl.deploy.site.site import AGREEMENT, tasks_of
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
 from proxfl.storage import documents
-from proxfl.storage.typed import misfit
 from proxfl.tables import Table
 from proxfl.train.agreement import Agreement
 from proxfl.train.contents import AgreementFile
 from proxfl.train.spec import declared, loss_of
 from proxfl.train.tasks import TASKS
-
-log = logging.getLogger("proxfl.deploy")
 
 
 class Agreed(TypedDict):
@@ -46,27 +44,23 @@ class Agreed(TypedDict):
     agreements: list[AgreementFile]
 
 
-def path_at(
-    study: Study, site: str, table: Table, folder: Path, charter: Charter, policy: Policy
-) -> tuple[PathOfSums, PathAnswers]:
+def path_at(seat: Seat, folder: Path, charter: Charter) -> tuple[PathOfSums, PathAnswers]:
     """The program of a study, and what a site answers to it, by its rules on rows."""
+    study = seat.study
     if study.choice is None:
         raise ValueError("A study of a path has a choice.")
     refuse_path(study.spec, study.choice, len(study.sites), study.masked)
     run = PathOfSums(study.spec, len(study.sites), study.choice, study.folds, *charter)
-    number = study.sites.index(site)
-    share = policy.share_for(Proposal(study, table, site=site))
-    return run, PathAnswers(run, number, table, folder, *guards(share))
+    number = study.sites.index(seat.name)
+    return run, PathAnswers(run, number, seat.table, folder, *guards(seat.share))
 
 
 class PathSite:
     """A table, and the path that it is asked for once the sites have agreed."""
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
-        self.study, self.name, self.table, self.office = study, name, table, office
-        self.folder = office.place(study.id)
-        self.path = self.folder / AGREEMENT
-        self.asked = Asked(office, study.id)
+        self.seat = Seat(study, name, table, office)
+        self.path = self.seat.folder / AGREEMENT
         self.made: PathAnswers | None = None
 
     @staticmethod
@@ -75,46 +69,30 @@ class PathSite:
 
     def worker(self) -> Worker:
         setup = {"enter": self.enter, "agree": self.agree, "sums": self.sums}
-        where = (self.study.id, self.study.sites, self.name, self.folder)
-        return Worker(*where, self.nothing, {}, setup)
-
-    def nothing(self) -> Experiment:
-        raise BadMessage(f"Site {self.name} is asked for the sums of a path, and nothing else.")
-
-    @property
-    def fingerprint(self) -> str:
-        return self.office.fingerprint(self.table.fingerprint)
+        otherwise = "is asked for the sums of a path, and nothing else."
+        return self.seat.answering(setup, otherwise)
 
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
-        self.office.tell_of(self.name, self.study, self.table)
-        known, target = declared(self.study.spec), loss_of(self.study.spec).target
-        labels = () if known else tuple(target.labels(self.table.y))
-        self.asked.enter("enter", setup=True)
-        charter = Charter(tuple(self.table.features), labels)
-        return {"charter": charter.text, "fingerprint": self.fingerprint}
+        seat, spec = self.seat, self.seat.study.spec
+        seat.tell_of_rows()
+        labels = () if declared(spec) else tuple(loss_of(spec).target.labels(seat.table.y))
+        seat.asked.enter("enter", setup=True)
+        charter = Charter(tuple(seat.table.features), labels)
+        return {"charter": charter.text, "fingerprint": seat.fingerprint}
 
     def agree(self, question: dict[str, Value]) -> dict[str, Value]:
         """Take what the server made of all sums, and keep it."""
-        try:
-            told = json.loads(str(question.get("agreements")))
-        except (ValueError, RecursionError) as error:
-            raise BadMessage("The agreements cannot be read.") from error
-        if wrong := misfit(told, list[AgreementFile]):
-            raise BadMessage(f"The agreements cannot be read: {wrong}.")
+        told = told_as(question, "agreements", list[AgreementFile])
         held = Agreed(
-            fingerprint=self.fingerprint,
+            fingerprint=self.seat.fingerprint,
             charter=charter_in(question.get("charter")).text,
             agreements=told,
         )
-        if (before := self.agreed()) is not None and before != held:
-            raise BadMessage(
-                f"Site {self.name} has agreed to something else in this study, or on other data; "
-                "it agrees once. Resume, or begin another study."
-            )
-        self.office.tell_of(self.name, self.study, self.table)
+        refuse_another(self.seat, self.agreed(), held)
+        self.seat.tell_of_rows()
         self.made = self.prepared(held["charter"], told)
         documents.write_json(self.path, dict(held), private=True)
-        self.asked.enter("agree", setup=True)
+        self.seat.asked.enter("agree", setup=True)
         return {}
 
     def agreed(self) -> Agreed | None:
@@ -125,65 +103,51 @@ class PathSite:
 
     def prepared(self, charter: str, told: list[AgreementFile]) -> PathAnswers:
         """What answers, by the agreements for all rows and for those that each fold leaves."""
-        try:
+        with usable(self.seat, "agreements do"):
             agreements = [Agreement.from_dict(one) for one in told]
             self.check(agreements)
             made = self.answering(charter_in(charter))
-        except (ValueError, TypeError) as error:
-            # The server learns that, not why: the reason may tell of a row.
-            log.warning("Site %s cannot use the agreements: %s", self.name, error)
-            raise BadMessage(
-                f"The agreements do not fit the table of site {self.name}; its log says why."
-            ) from error
         made.run.agreement, made.run.agreements = agreements[0], agreements
         return made
 
     def answering(self, charter: Charter) -> PathAnswers:
-        about = (self.study, self.name, self.table, self.folder, charter, self.office.policy)
-        return path_at(*about)[1]
+        return path_at(self.seat, self.seat.folder, charter)[1]
 
     def check(self, agreements: list[Agreement]) -> None:
-        if len(agreements) != len(self.study.folds) + 1:
+        if len(agreements) != len(self.seat.study.folds) + 1:
             raise InputError("There is not one agreement for each set of rows.")
         for agreement in agreements:
-            refuse_unsound(agreement, self.table)
-            size = (self.table.rows, len(agreement.features), len(agreement.targets))
-            for objection in too_large(self.office.policy, *size):
-                raise InputError(f"{objection.sentence}: {objection.detail}.")
+            refuse_unsound(self.seat, agreement)
 
     def answers(self, setup: bool, charter: Charter) -> PathAnswers:
         """What answers; before an agreement, questions of its making only."""
         if self.made is None and (held := self.agreed()) is not None:
-            if held["fingerprint"] != self.fingerprint:
-                raise BadMessage(
-                    f"Site {self.name} holds other data than when it agreed; restore them, or "
-                    "begin another study."
-                )
+            refuse_other_data(self.seat, held)
             self.made = self.prepared(held["charter"], held["agreements"])
         if self.made is not None:
             return self.made
         if not setup:
-            raise BadMessage(f"Site {self.name} has not agreed to anything yet.")
-        self.office.tell_of(self.name, self.study, self.table)
+            raise BadMessage(f"Site {self.seat.name} has not agreed to anything yet.")
+        self.seat.tell_of_rows()
         return self.answering(charter)
 
     def sums(self, question: dict[str, Value]) -> dict[str, Value]:
         """The site's own sums; on the audit log before they leave."""
         asked = question_in(question)
         kind = asked.kind.partition(" ")[0]
-        if kind in TASKS and kind not in tasks_of(self.study.spec):
-            raise BadMessage(f"Site {self.name} is not asked for {kind} in this study.")
+        if kind in TASKS and kind not in tasks_of(self.seat.study.spec):
+            raise BadMessage(f"Site {self.seat.name} is not asked for {kind} in this study.")
         setup, models = asked.kind in SETUP, models_in(asked)
         answers = self.answers(setup, charter_in(question.get("charter")))
         if not setup:
-            self.asked.check(self.name, self.table.rows, models)
+            self.seat.asked.check(self.seat.name, self.seat.table.rows, models)
         values, sound = answers(asked)
         if not sound:
             raise BadMessage(
-                f"Site {self.name} does not answer about this model: fewer of its rows, or of a "
-                "fold's, would be behind the answer than its policy allows."
+                f"Site {self.seat.name} does not answer about this model: fewer of its rows, or of "
+                "a fold's, would be behind the answer than its policy allows."
             )
-        each = (float(np.abs(a).max(initial=0.0)) for a in asked.numbers.values())
-        about = {"largest": max(each, default=0.0), "numbers": len(values), "models": models}
-        self.asked.enter(asked.kind, setup=setup, **about)
+        about = {"largest": largest(asked.numbers.values()), "numbers": len(values)}
+        about |= {"models": models}
+        self.seat.asked.enter(asked.kind, setup=setup, **about)
         return {"sums": values}

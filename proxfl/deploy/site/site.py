@@ -17,15 +17,19 @@ import numpy as np
 from proxfl.deploy.protocol.experiment import Experiment, method_of
 from proxfl.deploy.protocol.study import Study, read_table
 from proxfl.deploy.protocol.wire import BadMessage, Value
-from proxfl.deploy.site.account import account_of
-from proxfl.deploy.site.asked import Asked
+from proxfl.deploy.site.agreeing import (
+    refuse_another,
+    refuse_other_data,
+    refuse_unsound,
+    told_as,
+    usable,
+)
 from proxfl.deploy.site.office import Office
-from proxfl.deploy.site.policy import Proposal, too_large
+from proxfl.deploy.site.seat import Seat
 from proxfl.deploy.site.worker import Tasks, Worker
 from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.storage import documents
-from proxfl.storage.typed import misfit
 from proxfl.tables import Table
 from proxfl.tables.sites import arranged
 from proxfl.train.agreement import Agreement, problem_of, shards_for, summarise
@@ -61,9 +65,8 @@ class Site:
     """A table, and the study it takes part in once the sites have agreed."""
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
-        self.study, self.name, self.table, self.office = study, name, table, office
-        self.folder = office.place(study.id)
-        self.path = self.folder / AGREEMENT
+        self.seat = Seat(study, name, table, office)
+        self.path = self.seat.folder / AGREEMENT
         self.made: Experiment | None = None
 
     @staticmethod
@@ -72,42 +75,26 @@ class Site:
 
     def worker(self) -> Worker:
         """What answers the server's messages for this site."""
+        seat, study = self.seat, self.seat.study
         setup = {"summary": self.summary, "agree": self.agree}
-        where = (self.study.id, self.study.sites, self.name, self.folder)
-        tasks, asked = tasks_of(self.study.spec), Asked(self.office, self.study.id)
-        account = account_of(self.office, self.study)
-        # Under noise, to fail where an answer hangs on few rows would tell of them.
-        about = Proposal(self.study, self.table, site=self.name)
-        share = self.office.policy.share_for(about) if account is None else 0.0
-        return Worker(*where, self.experiment, tasks, setup, share, asked, account)
-
-    @property
-    def fingerprint(self) -> str:
-        """What names the table to others."""
-        return self.office.fingerprint(self.table.fingerprint)
+        where = (study.id, study.sites, seat.name, seat.folder)
+        limits = (seat.share, seat.asked, seat.account)
+        return Worker(*where, self.experiment, tasks_of(study.spec), setup, *limits)
 
     def summary(self, question: dict[str, Any]) -> dict[str, Value]:
         """What a site tells before anything else; see `proxfl.train.agreement.summarise`."""
-        self.office.tell_of(self.name, self.study, self.table)
-        told = summarise(self.table, self.study.spec) | {"fingerprint": self.fingerprint}
+        seat = self.seat
+        seat.tell_of_rows()
+        told = summarise(seat.table, seat.study.spec) | {"fingerprint": seat.fingerprint}
         return {"summary": json.dumps(told)}
 
     def agree(self, question: dict[str, Any]) -> dict[str, Value]:
         """Take what the server made of all summaries, and keep it."""
-        try:
-            told = json.loads(str(question.get("agreement")))
-        except (ValueError, RecursionError) as error:
-            raise BadMessage("The agreement cannot be read.") from error
-        if wrong := misfit(told, AgreementFile):
-            raise BadMessage(f"The agreement cannot be read: {wrong}.")
+        told = told_as(question, "agreement", AgreementFile)
         agreement = Agreement.from_dict(told)
-        held = {"fingerprint": self.fingerprint, "agreement": agreement.to_dict()}
-        if (before := self.agreed()) and before != held:
-            raise BadMessage(
-                f"Site {self.name} has agreed to something else in this study, or on other data; "
-                "it agrees once. Resume, or begin another study."
-            )
-        self.office.tell_of(self.name, self.study, self.table)
+        held = {"fingerprint": self.seat.fingerprint, "agreement": agreement.to_dict()}
+        refuse_another(self.seat, self.agreed(), held)
+        self.seat.tell_of_rows()
         self.made = self.prepared(agreement)
         documents.write_json(self.path, held, private=True)
         return {}
@@ -119,7 +106,7 @@ class Site:
         try:
             return documents.read_json(self.path, Kept)
         except InputError as error:
-            log.warning("Site %s waits for the server to agree anew: %s", self.name, error)
+            log.warning("Site %s waits for the server to agree anew: %s", self.seat.name, error)
             return {}
 
     def experiment(self) -> Experiment:
@@ -127,51 +114,27 @@ class Site:
         if self.made is None:
             held = self.agreed()
             if not held:
-                raise BadMessage(f"Site {self.name} has not agreed to anything yet.")
-            if held["fingerprint"] != self.fingerprint:
-                raise BadMessage(
-                    f"Site {self.name} holds other data than when it agreed; restore them, or "
-                    "begin another study."
-                )
+                raise BadMessage(f"Site {self.seat.name} has not agreed to anything yet.")
+            refuse_other_data(self.seat, held)
             self.made = self.prepared(Agreement.from_dict(held["agreement"]))
         return self.made
 
     def prepared(self, agreement: Agreement) -> Experiment:
-        spec, sites = self.study.spec, self.study.sites
-        try:
+        study = self.seat.study
+        spec = study.spec
+        with usable(self.seat, "agreement does"), precision(np.float64):
             self.check(agreement)
-            with precision(np.float64):
-                table = arranged(self.table, agreement.features)
-                shards = shards_for(spec, [table], agreement, np.ones(1))
-                shard = jax.tree.map(lambda a: a[0], shards)
-                parts = (method_of(spec), problem_of(spec, agreement), spec.seed, sites, shard)
-                return Experiment(self.study.id, *parts)
-        except (ValueError, TypeError) as error:
-            # The server learns that, not why: the reason may tell of a row.
-            log.warning("Site %s cannot use the agreement: %s", self.name, error)
-            raise BadMessage(
-                f"The agreement does not fit the table of site {self.name}; its log says why."
-            ) from error
+            table = arranged(self.seat.table, agreement.features)
+            shards = shards_for(spec, [table], agreement, np.ones(1))
+            shard = jax.tree.map(lambda a: a[0], shards)
+            parts = (method_of(spec), problem_of(spec, agreement), spec.seed, study.sites, shard)
+            return Experiment(study.id, *parts)
 
     def check(self, agreement: Agreement) -> None:
         """Refuse what does not fit this site's own file and table."""
-        sites = self.study.sites
+        sites, rows = self.seat.study.sites, self.seat.table.rows
         if agreement.sites != sites:
             raise InputError(f"It is between {agreement.sites}, not {sites}.")
-        if agreement.rows[sites.index(self.name)] != self.table.rows:
-            raise InputError(f"It gives this site other than {self.table.rows} rows.")
-        refuse_unsound(agreement, self.table)
-        size = (self.table.rows, len(agreement.features), len(agreement.targets))
-        for objection in too_large(self.office.policy, *size):
-            raise InputError(f"{objection.sentence}: {objection.detail}.")
-
-
-def refuse_unsound(agreement: Agreement, table: Table) -> None:
-    """Refuse features that a table does not have, and numbers for them that cannot be."""
-    if sorted(agreement.features) != sorted(table.features):
-        raise InputError("It names other features than this table has.")
-    for name in ("centre", "scale", "unit", "fill"):
-        numbers = np.array(getattr(agreement, name), float)
-        sound = numbers.shape == (len(agreement.features),) and np.isfinite(numbers).all()
-        if not sound or (name in ("scale", "unit") and not (numbers > 0).all()):
-            raise InputError(f"Its {name} is not one sound number for each feature.")
+        if agreement.rows[sites.index(self.seat.name)] != rows:
+            raise InputError(f"It gives this site other than {rows} rows.")
+        refuse_unsound(self.seat, agreement)

@@ -16,7 +16,7 @@ from proxfl import __version__
 from proxfl.core import Algorithm
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_state, method
-from proxfl.deploy.protocol.trees import finite, pack, rebuild, unpack
+from proxfl.deploy.protocol.trees import finite, largest, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
 from proxfl.deploy.site.account import Account
 from proxfl.deploy.site.asked import Asked
@@ -145,10 +145,9 @@ class Worker:
     def note(self, what: str, frame: Frame, answer: wire.Arrays) -> None:
         """Put what is about to leave into the site's own log."""
         if self.asked is not None:
-            sent = (a for a in frame.payload.values() if not isinstance(a, str))
-            largest = max((float(np.abs(a).max(initial=0.0)) for a in sent), default=0.0)
+            sent = largest(a for a in frame.payload.values() if not isinstance(a, str))
             numbers = sum(len(a) if isinstance(a, str) else a.size for a in answer.values())
-            about = {"request": frame.digest.hex(), "largest": largest, "numbers": numbers}
+            about = {"request": frame.digest.hex(), "largest": sent, "numbers": numbers}
             self.asked.enter(what, setup=what in self.setup, **about)
 
     def guarded(self, problem: Problem) -> Problem:
