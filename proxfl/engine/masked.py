@@ -5,9 +5,9 @@ a grid. Clients are visited one by one, by the functions of a deployed run: so t
 same bits, as one program for all clients need not.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,41 +53,31 @@ def refuse(algorithm: Algorithm, problem: Problem, shards: Shard, cohort: int | 
         )
 
 
-def advance(
-    algorithm: Algorithm,
-    problem: Problem,
-    sites: Sequence[Shard],
-    mass: np.ndarray,
-    watch: Callable[..., dict[str, Any]],
-    run: Run,
-    observe: Mapping[str, Any],
-    times: int,
-    every: int,
-    due: bool,
-    until: Mapping[str, float],
-) -> tuple[Run, dict[str, np.ndarray], int]:
-    """`simulate.advance`, round by round; `watch` looks at a run, and at its clients' metrics."""
-    log: list[dict[str, Any]] = []
+class Apart(NamedTuple):
+    """The clients' shards, each with its own rows alone as its site has them, and how much each
+    client counts in a sum."""
+
+    shards: Sequence[Shard]
+    mass: np.ndarray
+
+
+def rounds(
+    algorithm: Algorithm, problem: Problem, sites: Apart, run: Run, times: int
+) -> tuple[Run, dict[str, Scalar]]:
+    """The run after so many rounds, or after one that left it not finite, and the last metrics."""
     info: dict[str, Scalar] = {}
     for _ in range(times):
-        for _ in range(every):
-            run, info = masked_round(algorithm, problem, sites, mass, run)
-            if not finite(run):
-                break
-        if due or not finite(run):
-            log.append(watch(run=run, info=info, observe=observe))
-        met = bool(until) and due and all(log[-1][name] <= until[name] for name in until)
-        if met or not finite(run):
+        run, info = masked_round(algorithm, problem, sites, run)
+        if not finite(run):
             break
-    columns = {name: np.array([row[name] for row in log]) for name in (*observe, "round")}
-    return run, columns, len(log)
+    return run, info
 
 
 def masked_round(
-    algorithm: Algorithm, problem: Problem, sites: Sequence[Shard], mass: np.ndarray, run: Run
+    algorithm: Algorithm, problem: Problem, sites: Apart, run: Run
 ) -> tuple[Run, dict[str, Scalar]]:
     """The run after one more round, and the clients' mean metrics."""
-    about = (on_grid(algorithm), problem, sites, mass, round_key(run.key, run.round))
+    about = (on_grid(algorithm), problem, sites, round_key(run.key, run.round))
     exchanges, before = compiled_exchanges(algorithm), (run.server, run.clients)
     after = one_round(exchanges, problem.g, *before, partial(ask_in_sums, *about))
     server, clients, info = after
@@ -97,8 +87,7 @@ def masked_round(
 def ask_in_sums(
     algorithm: Algorithm,
     problem: Problem,
-    sites: Sequence[Shard],
-    mass: np.ndarray,
+    sites: Apart,
     key: Any,
     clients: Any,
     down: Any,
@@ -106,14 +95,15 @@ def ask_in_sums(
 ) -> tuple[Any, Received, dict[str, Scalar]]:
     """Visit the clients one after the other, and add what they say."""
     key, down, replies = round_key(key, exchange), on_grid(down), []
-    for i, shard in enumerate(sites):
+    for i, shard in enumerate(sites.shards):
         state, place = jax.tree.map(lambda a, i=i: a[i], clients), round_key(key, i)
         replies.append(visit(algorithm, problem, shard, state, down, place, exchange=exchange))
     answers = [(reply.up, dict(reply.info)) for reply in replies]
-    said = [in_sum(answer, float(m)) for answer, m in zip(answers, mass, strict=True)]
-    up, info = means(total(said), answers[0], float(total([*mass[:, None]])[0]), len(sites))
+    said = [in_sum(answer, float(m)) for answer, m in zip(answers, sites.mass, strict=True)]
+    mass = float(total([*sites.mass[:, None]])[0])
+    up, info = means(total(said), answers[0], mass, len(replies))
     stacked = jax.tree.map(lambda *a: jnp.stack(a), *(reply.state for reply in replies))
-    return stacked, Received(up, jnp.ones(()), round_key(key, len(sites))), info
+    return stacked, Received(up, jnp.ones(()), round_key(key, len(replies))), info
 
 
 def total(said: Sequence[np.ndarray]) -> np.ndarray:
@@ -158,8 +148,7 @@ def means(total: np.ndarray, shape: Any, mass: float, members: int) -> Any:
     return jax.tree.unflatten(tree, made)
 
 
-def apart(shards: Shard) -> list[Shard]:
-    """The shards one by one, each with its own rows alone, as its site has them."""
+def apart(shards: Shard, mass: np.ndarray) -> Apart:
     found = []
     for i, rows in enumerate(np.asarray(shards.size).tolist()):
         one: Shard = jax.tree.map(lambda a, i=i: a[i], shards)
@@ -167,4 +156,4 @@ def apart(shards: Shard) -> list[Shard]:
         counts = None if one.counts is None else one.counts[:rows]
         examples = jax.tree.map(own, one.examples, is_leaf=is_sparse)
         found.append(one._replace(examples=examples, counts=counts))
-    return found
+    return Apart(found, mass)

@@ -7,7 +7,7 @@ data to that program, so changing them compiles nothing.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,9 +30,30 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, Shard, relative_weights, shards_of
 
 SLOTS = 64  # observations one call of the compiled program can hold
-# From a run to where it then stands, what was observed on the way, and how often.
-Step = Callable[..., tuple[Run, dict[str, Any], Any]]
 CALL_SECONDS = 0.5  # how long one such call should take, so that progress and Ctrl-C stay alive
+
+
+class Plan(NamedTuple):
+    """What is observed every so many rounds, of so many, and the bounds at which a run may end."""
+
+    observe: Mapping[str, Observer]
+    every: int
+    rounds: int
+    until: Mapping[str, float]
+
+
+class Stretch(NamedTuple):
+    """What one call is to do: `times` times, `every` rounds and, if it is `due`, an observation."""
+
+    times: Any
+    every: Any
+    due: Any
+    until: Mapping[str, Any]  # bounds, at or below which it ends
+
+
+# From a run to where it then stands, what was observed on the way, and how often. It need not be
+# all of a stretch that is done, as long as some of it is.
+Step = Callable[[Run, Mapping[str, Observer], Stretch], tuple[Run, dict[str, Any], Any]]
 
 
 def simulate(
@@ -84,12 +105,9 @@ def simulate(
         if masked:
             mass = shards.weight.tolist() if isinstance(sites, Shard) else weights
             step = step_by_sums(algorithm, problem, shards, mass, block)
-        every = every or max(1, rounds // 100)
+        plan = Plan(observe, every or max(1, rounds // 100), rounds, until or {})
         with show_progress(type(algorithm).__name__, rounds, progress) as report:
-            agree = partial(agreed, shards)
-            run, met = drive(
-                step, run, observe, until or {}, rounds, every, recorder, report, agree
-            )
+            run, met = drive(step, run, plan, recorder, report, partial(agreed, shards))
         up, down = round_bytes(algorithm, problem, shards)
         model = jax.tree.map(np.asarray, algorithm.output(problem.g, run.server))
         result = Result(
@@ -115,9 +133,19 @@ def step_by_sums(
     block: int | None,
 ) -> Step:
     """What stands for the compiled program where clients are visited one by one."""
-    mass = relative_weights(weights, shards.size.tolist())
-    watch = partial(looked, algorithm, problem, shards, block=block)
-    return partial(by_sums.advance, algorithm, problem, by_sums.apart(shards), mass, watch)
+    sites = by_sums.apart(shards, relative_weights(weights, shards.size.tolist()))
+
+    def step(run: Run, observe: Mapping[str, Observer], stretch: Stretch):
+        """The first time of a stretch."""
+        if not stretch.times:
+            return run, {}, 0
+        run, info = by_sums.rounds(algorithm, problem, sites, run, stretch.every)
+        if not (stretch.due or not finite(run)):
+            return run, dict.fromkeys((*observe, "round"), np.zeros(0)), 0
+        seen = looked(algorithm, problem, shards, run, info, observe, block)
+        return run, {name: np.atleast_1d(value) for name, value in seen.items()}, 1
+
+    return step
 
 
 def look(algorithm, problem, shards, run, info, observe, block) -> dict[str, Array]:
@@ -142,18 +170,16 @@ def advance(
     shards: Shard,
     run: Run,
     observe: Mapping[str, Observer],
-    times: Any,
-    every: Any,
-    due: Any,
-    until: Mapping[str, Any],
+    stretch: Stretch,
     cohort: int | None,
     block: int | None,
 ) -> tuple[Run, dict[str, Array], Array]:
-    """`times` times: `every` rounds, then, if `due`, an observation. Stops once met or not finite.
+    """A stretch of a run; stops once its bounds are met or the run is not finite.
 
     Observing may cost more than many rounds, so a call that only goes part of the way does not;
     a run that is no longer finite is observed in any case.
     """
+    times, every, due, until = stretch
     step = partial(simulated_round, algorithm, problem, shards, cohort=cohort, block=block)
     watch = partial(look, algorithm, problem, shards, observe=observe, block=block)
     info = no_metrics(algorithm, problem, shards, run)
@@ -193,10 +219,7 @@ compiled = jax.jit(advance, static_argnames=("cohort", "block"), donate_argnames
 def drive(
     step: Step,
     run: Run,
-    observe: Mapping[str, Observer],
-    until: Mapping[str, float],
-    rounds: int,
-    every: int,
+    plan: Plan,
     recorder: Recorder,
     report: Report,
     agree: Callable[[float], float],
@@ -205,8 +228,8 @@ def drive(
 
     How much one call does hangs on the time that calls take, as processes `agree` on it.
     """
-    begun = time.monotonic()
-    run, _, _ = step(run, observe, 0, every, True, until)  # compiles, runs no round
+    begun, (observe, every, rounds, until) = time.monotonic(), plan
+    run, _, _ = step(run, observe, Stretch(0, every, True, until))  # compiles, runs no round
     first = int(run.round)
     recorder.compile_seconds = time.monotonic() - begun
     pace, done, met = 1.0, 0, False  # pace: the rounds that fit into one call
@@ -216,7 +239,7 @@ def drive(
         times = max(1, min(SLOTS, (rounds - done) // every, int(pace) // every)) if whole else 1
         due = (done + stride) % every == 0 or done + stride == rounds
         begun = time.monotonic()
-        run, log, i = step(run, observe, times, stride, due, until)
+        run, log, i = step(run, observe, Stretch(times, stride, due, until))
         now, spent = int(run.round) - first, agree(time.monotonic() - begun)
         log = {name: np.asarray(column)[: int(i)] for name, column in log.items()}
         met = bool(until) and due and all(log[name][-1] <= bound for name, bound in until.items())

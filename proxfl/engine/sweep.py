@@ -19,7 +19,7 @@ from proxfl.core import Algorithm
 from proxfl.engine.checks import check
 from proxfl.engine.measure import Observer
 from proxfl.engine.round import start
-from proxfl.engine.simulate import SLOTS, advance, first_look
+from proxfl.engine.simulate import SLOTS, Stretch, advance, first_look
 from proxfl.points import Point, as_point, dtype
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
@@ -70,7 +70,8 @@ def sweep(
             while done < rounds:
                 stride = min(every, rounds - done)
                 times = max(1, min(SLOTS, (rounds - done) // stride))
-                run, log, filled = step(method, problem, data, run, watch, times, stride, True, {})
+                stretch = Stretch(times, stride, True, {})
+                run, log, filled = step(method, problem, data, run, watch, stretch)
                 parts.append({k: blank(np.asarray(v), filled, times) for k, v in log.items()})
                 done += times * stride
                 report(done)
@@ -90,7 +91,7 @@ def programs(axes: tuple[Any, ...], watch_axis: Any, cohort: int | None) -> tupl
     return (
         jax.jit(jax.vmap(start, in_axes=(*axes, 0))),
         jax.jit(jax.vmap(partial(first_look, block=None), in_axes=(*axes, 0, watch_axis))),
-        jax.jit(jax.vmap(advanced, in_axes=(*axes, 0, watch_axis, None, None, None, None))),
+        jax.jit(jax.vmap(advanced, in_axes=(*axes, 0, watch_axis, None))),
         jax.jit(jax.vmap(model, in_axes=(0, axes[1], 0))),
     )
 
