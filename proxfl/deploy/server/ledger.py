@@ -22,6 +22,9 @@ class Sizes(NamedTuple):
     wire: int = 0
 
 
+NOBODY = ""  # whose faults are those of which no one site is the cause
+
+
 class Fault(NamedTuple):
     """Something that did not go as it should; the run went on unless it says otherwise."""
 
@@ -56,7 +59,8 @@ class Ledger:
         return Sizes(*(sum(column) for column in zip(Sizes(), *chosen, strict=True)))
 
     def fault(self, step: int, site: str, sentence: str) -> None:
-        log.warning("Step %d, site %s: %s", step, site, sentence)
+        who = "" if site == NOBODY else f", site {site}"
+        log.warning("Step %d%s: %s", step, who, sentence)
         self.faults.append(Fault(time.time(), step, site, sentence))
 
     def to_dict(self) -> dict[str, Any]:
