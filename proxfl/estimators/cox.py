@@ -9,7 +9,7 @@ import numpy as np
 
 from proxfl.estimators.shared import Federated, rows_that_count
 from proxfl.losses import outcome
-from proxfl.losses.scorecards import ratio
+from proxfl.losses.grouped import ratio
 from proxfl.losses.survival import counted_pairs
 from proxfl.precision import precision
 

@@ -4,26 +4,26 @@ A scorecard maps rows to a dictionary of arrays (`sums`); the arrays of several 
 `scores` and `curves` are functions of the total alone. Rows may count with weights, as those of a
 bootstrap do.
 
-Ranks need more than sums: classes are counted in cells of equal width in the log odds of the
-prediction (`CELLS`). A pair of rows in one cell counts as a tie, so the area under the ROC curve is
-known up to half the share of such pairs, which is told beside it; calibration takes each cell by
-the mean of what is predicted in it.
+Ranks need more than sums: classes are counted in cells (`cells.py`).
 """
 
 import abc
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
-Sums = Mapping[str, Any]  # numbers and arrays
-Curve = dict[str, list[Any]]  # a table by column
-
-WIDTH = 0.002  # of a cell, in log odds
-END = 20.0  # beyond which all is one cell: there, probabilities are within 2e-9 of 0 or 1
-CELLS = int(2 * END / WIDTH) + 2
-GROUPS, FEWEST = 10, 20  # of a calibration curve at most, and rows of each at least
+from proxfl.losses.cells import (
+    COUNTED,
+    auc,
+    binned,
+    calibration,
+    calibration_curve,
+    needed_of_cells,
+    precision_recall,
+    roc,
+)
+from proxfl.losses.grouped import Curve, Sums, calibration_and_residuals, ratio, tenths
 
 
 class Rows(NamedTuple):
@@ -38,8 +38,16 @@ class Rows(NamedTuple):
 class Scorecard(abc.ABC):
     """`threshold` is the probability from which on a row is called positive."""
 
+    only_of_curves: ClassVar[frozenset[str]] = frozenset()  # the sums that no score takes
+
     @abc.abstractmethod
     def sums(self, rows: Rows, threshold: float) -> dict[str, Any]: ...
+
+    def drawn(self, rows: Rows, weights: np.ndarray, threshold: float) -> dict[str, np.ndarray]:
+        """What scores take of the sums, of the same rows with other weights [draws, rows]."""
+        each = [self.sums(rows._replace(weight=weight), threshold) for weight in weights]
+        names = [name for name in each[0] if name not in self.only_of_curves]
+        return {name: np.array([one[name] for one in each]) for name in names}
 
     @abc.abstractmethod
     def scores(self, sums: Sums) -> dict[str, float]:
@@ -51,7 +59,7 @@ class Scorecard(abc.ABC):
 
     def rank_sums(self, rows: Rows) -> dict[str, Any]:
         """As much of `sums` as `ranks` takes."""
-        return self.sums(rows, 0.5)
+        return {}
 
     def ranks(self, sums: Sums) -> dict[str, float]:
         """Those scores by which a path of models is judged, beside means over rows."""
@@ -65,11 +73,16 @@ class Scorecard(abc.ABC):
 class OfNumbers(Scorecard):
     """R2 and errors of the predicted mean; a matrix of targets counts entry by entry."""
 
+    only_of_curves = frozenset({"tenths"})
+
     def sums(self, rows, threshold):
-        w = rows.weight.reshape(-1, *[1] * (rows.y.ndim - 1))
-        y, m, total = rows.y, rows.mean, lambda values: np.sum(w * values)
-        moments = (np.ones_like(y), y, m, y * y, y * m, m * m, np.abs(y - m), (y - m) ** 2)
-        return {"moments": np.array([total(values) for values in moments])}
+        y, m, w = entries(rows)
+        return {"moments": w @ moments(y, m), "tenths": tenths(y, m, w)}
+
+    def drawn(self, rows, weights, threshold):
+        y, m, _ = entries(rows)
+        each = y.size // len(rows.weight)
+        return {"moments": np.repeat(weights, each, axis=1) @ moments(y, m)}
 
     def scores(self, sums):
         n, y, m, yy, ym, mm, absolute, squared = sums["moments"]
@@ -83,9 +96,25 @@ class OfNumbers(Scorecard):
             "calibration_intercept": float((y - slope * m) / n),
         }
 
+    def curves(self, sums):
+        return calibration_and_residuals(sums["tenths"])
+
+
+def entries(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What was seen and predicted, and how much it counts, of each number on its own."""
+    w = np.repeat(rows.weight, rows.y.size // len(rows.weight))
+    return np.ravel(rows.y), np.ravel(rows.mean), w
+
+
+def moments(y: np.ndarray, m: np.ndarray) -> np.ndarray:
+    each = (np.ones_like(y), y, m, y * y, y * m, m * m, np.abs(y - m), (y - m) ** 2)
+    return np.stack(each, axis=1)
+
 
 class OfTwoClasses(Scorecard):
     """Labels are -1 and +1, `mean` has the probability of each in a column."""
+
+    only_of_curves = frozenset({"predicted"})
 
     def sums(self, rows, threshold):
         p, w, positive = rows.mean[:, 1], rows.weight, rows.y > 0
@@ -117,6 +146,9 @@ class OfTwoClasses(Scorecard):
     def needed(self, sums):
         return needed_of_cells(sums)
 
+    def rank_sums(self, rows):
+        return self.sums(rows, 0.5)
+
     def ranks(self, sums):
         return {"auc": auc(sums)[0]}
 
@@ -133,6 +165,8 @@ class OfTwoClasses(Scorecard):
 
 class OfClasses(Scorecard):
     """Labels are 0, 1, ...; the area is the mean over classes of each against all others."""
+
+    only_of_curves = frozenset({"odds", "predicted"})
 
     def sums(self, rows, threshold):
         p, w, classes = rows.mean, rows.weight, np.arange(rows.mean.shape[1])
@@ -153,9 +187,12 @@ class OfClasses(Scorecard):
 
     def areas(self, sums: Sums) -> np.ndarray:
         """The mean area and resolution, over the classes of which there are rows."""
-        found = [auc({name: sums[name][k] for name in BINNED}) for k in classes_of(sums)]
+        found = [auc({name: sums[name][k] for name in COUNTED}) for k in classes_of(sums)]
         known = [area for area in found if not np.isnan(area[0])]
         return np.mean(known, axis=0) if known else np.full(2, np.nan)
+
+    def rank_sums(self, rows):
+        return self.sums(rows, 0.5)
 
     def ranks(self, sums):
         return {"auc": float(self.areas(sums)[0])}
@@ -178,116 +215,6 @@ class OfClasses(Scorecard):
 
 def classes_of(sums: Sums) -> range:
     return range(len(sums["confusion"]))
-
-
-BINNED = ("positives", "negatives", "odds", "predicted")
-
-
-def binned(z: np.ndarray, p: np.ndarray, positive: np.ndarray, w: np.ndarray) -> dict[str, Any]:
-    """By cell of the log odds z: rows of either class, and sums of z and of probabilities."""
-    cell = cell_of(z)
-    add = lambda values: np.bincount(cell, values, CELLS)
-    held = np.clip(z, -END, END)
-    parts = (w * positive, w * ~positive, w * held, w * p)
-    return {name: add(values) for name, values in zip(BINNED, parts, strict=True)}
-
-
-def needed_of_cells(sums: Sums) -> dict[str, Any]:
-    """Of cells without rows none, and none of what only curves are of."""
-    some = sums["positives"] + sums["negatives"] > 0
-    return dict.fromkeys(BINNED, some) | {"predicted": np.zeros_like(some)}
-
-
-def cell_of(z: np.ndarray) -> np.ndarray:
-    return (np.clip((z + END) / WIDTH, -1, 2 * END / WIDTH) + 1).astype(int)
-
-
-def ratio(part: Any, whole: Any) -> float:
-    return float(part / whole) if whole > 0 else float("nan")
-
-
-def auc(sums: Sums) -> tuple[float, float]:
-    """The share of pairs of unlike rows that are ranked right, ties half, and how sure that is."""
-    positives, negatives = sums["positives"], sums["negatives"]
-    below = np.cumsum(negatives) - negatives
-    pairs = positives.sum() * negatives.sum()
-    tied = positives @ negatives / 2
-    return ratio(positives @ below + tied, pairs), ratio(tied, pairs)
-
-
-def falling(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """The positives and negatives at or above each cell that holds any, the highest first."""
-    held = (sums["positives"] + sums["negatives"] > 0)[::-1]
-    return tuple(np.cumsum(sums[name][::-1])[held] for name in ("positives", "negatives"))  # type: ignore[return-value]
-
-
-def roc(sums: Sums) -> Curve:
-    tp, fp = falling(sums)
-    if not tp.size or not tp[-1] or not fp[-1]:
-        return {"false_positive_rate": [], "true_positive_rate": []}
-    from_zero = lambda counts: [0.0, *(counts / counts[-1]).tolist()]
-    return {"false_positive_rate": from_zero(fp), "true_positive_rate": from_zero(tp)}
-
-
-def precision_recall(sums: Sums) -> Curve:
-    tp, fp = falling(sums)
-    if not tp.size or not tp[-1]:
-        return {"recall": [], "precision": []}
-    return {"recall": (tp / tp[-1]).tolist(), "precision": (tp / (tp + fp)).tolist()}
-
-
-def calibration_curve(sums: Sums) -> Curve:
-    rows = sums["positives"] + sums["negatives"]
-    return in_groups(rows, sums["predicted"], sums["positives"])
-
-
-def in_groups(rows: np.ndarray, predicted: np.ndarray, observed: np.ndarray) -> Curve:
-    """Groups of cells of about as many rows each: what was predicted and seen, per row."""
-    middle, total = np.cumsum(rows) - rows / 2, rows.sum()
-    groups = int(np.clip(total // FEWEST, 1, GROUPS))
-    group = np.minimum((groups * middle / max(total, 1)).astype(int), groups - 1)
-    add = lambda values: np.bincount(group, values, groups)
-    counts = add(rows)
-    held = counts > 0
-    mean = lambda values: (add(values)[held] / counts[held]).tolist()
-    return {
-        "predicted": mean(predicted),
-        "observed": mean(observed),
-        "rows": counts[held].tolist(),
-    }
-
-
-def calibration(sums: Sums) -> tuple[float, float]:
-    """The intercept at slope 1, and the slope with an intercept of its own, of y on log odds.
-
-    Both are 0 and 1 if probabilities are right; they are those of a logistic regression in which
-    each cell stands for its rows.
-    """
-    positives, rows = sums["positives"], sums["positives"] + sums["negatives"]
-    held = rows > 0
-    z, n, k = (sums["odds"][held] / rows[held]), rows[held], positives[held]
-    if not 0 < k.sum() < n.sum():
-        return float("nan"), float("nan")
-    ones = np.ones_like(z)[:, None]
-    intercept = regressed(ones, z, n, k)[0]
-    slope = regressed(np.stack([ones[:, 0], z], axis=1), 0 * z, n, k)[1]
-    return float(intercept), float(slope)
-
-
-def regressed(X: np.ndarray, offset: np.ndarray, n: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Newton's method for k of n successes; NaN if it does not settle, as with a perfect model."""
-    b = np.zeros(X.shape[1])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-np.clip(X @ b + offset, -500, 500)))
-        gradient, hessian = X.T @ (k - n * p), (X * (n * p * (1 - p))[:, None]).T @ X
-        if not np.linalg.cond(hessian) < 1e12:
-            return np.full_like(b, np.nan)
-        step = np.linalg.solve(hessian, gradient)
-        longest = np.abs(step).max()
-        b = b + step / max(1.0, longest / 5)
-        if longest < 1e-10 * (1 + np.abs(b).max()):
-            return b
-    return np.full_like(b, np.nan)
 
 
 NUMBERS, TWO_CLASSES, CLASSES = OfNumbers(), OfTwoClasses(), OfClasses()

@@ -9,39 +9,41 @@ import numpy as np
 
 from proxfl.errors import InputError
 from proxfl.losses.base import padded
+from proxfl.losses.cells import CELLS, cell_of
 from proxfl.losses.concordance import concordance
+from proxfl.losses.grouped import in_groups, ratio
 from proxfl.losses.outcomes import Outcome, outcome
+from proxfl.losses.recalibrated import SLOPES, derivatives, root
 from proxfl.losses.risk import expected, risk_of
-from proxfl.losses.scorecards import CELLS, Scorecard, cell_of, in_groups, ratio
+from proxfl.losses.scorecards import Rows, Scorecard
 from proxfl.losses.targets import Target, refuse
 from proxfl.options import Option
 from proxfl.options.kinds import TEXT, optional
-
-# Where the slope of calibration is looked for; between two of these, on a line.
-SLOPES = np.linspace(-4.0, 12.0, 321)
 
 
 class OfSurvival(Scorecard):
     """Pairs are those within a site, and hazards those of the site, from these very rows.
 
     Calibration: events are set against those expected while each row was observed, by the score
-    relative to the mean of the site; and the slope of a Cox model of the score alone is where the
-    derivative of its loss, told at the `SLOPES`, is 0.
+    relative to the mean of the site; and the slope of a Cox model of the score (`recalibrated.py`).
     """
+
+    only_of_curves = frozenset({"cells"})
 
     def sums(self, rows, threshold):
         z = rows.z - rows.weight @ rows.z / rows.weight.sum()
-        told = jax.device_get(judged(*padded(z, rows.y, rows.weight)))
-        expected = told.pop("expected")[: len(z)]
+        hoped = np.asarray(expected_of(*padded(z, rows.y, rows.weight)))[: len(z)]
         seen = np.where(rows.y.event, rows.weight, 0.0)
-        cells = [np.bincount(cell_of(z), held, CELLS) for held in (rows.weight, expected, seen)]
-        return told | {"cells": np.array(cells)}
+        cells = [np.bincount(cell_of(z), held, CELLS) for held in (rows.weight, hoped, seen)]
+        whole = self.drawn(rows, rows.weight[None], threshold)
+        return {name: numbers[0] for name, numbers in whole.items()} | {"cells": np.array(cells)}
 
-    def needed(self, sums):
-        return {"cells": np.zeros(np.shape(sums["cells"]), bool)}
+    def drawn(self, rows, weights, threshold):
+        slopes = {"slopes": derivatives(rows.z, rows.y, weights)}
+        return counted_pairs(rows, weights) | slopes
 
-    def rank_sums(self, rows) -> dict[str, Any]:
-        return dict(zip(PAIRS, counted_pairs(*padded(rows.z, rows.y, rows.weight)), strict=True))
+    def rank_sums(self, rows):
+        return {name: pairs[0] for name, pairs in counted_pairs(rows, rows.weight[None]).items()}
 
     def scores(self, sums):
         return self.ranks(sums) | {"calibration_slope": root(SLOPES, sums["slopes"])}
@@ -54,25 +56,19 @@ class OfSurvival(Scorecard):
         return {"calibration": in_groups(rows, expected, events)}
 
 
-PAIRS = ("right", "pairs")
-counted_pairs = jax.jit(concordance)
-
-
 @jax.jit
-def judged(z: Any, y: Outcome, weight: Any) -> dict[str, Any]:
-    counted = dict(zip(PAIRS, concordance(z, y, weight), strict=True))
-    events = jnp.where(y.event, weight, 0.0)
-    expected_at = lambda slope: expected(risk_of(slope * z, y, weight), y, events)
-    slope_at = lambda slope: z @ (expected_at(slope) - events)
-    slopes = jax.lax.map(slope_at, jnp.asarray(SLOPES, z.dtype))
-    return counted | {"slopes": slopes, "expected": expected_at(1.0)}
+def expected_of(z: Any, y: Outcome, weight: Any) -> Any:
+    return expected(risk_of(z, y, weight), y, jnp.where(y.event, weight, 0.0))
 
 
-def root(places: np.ndarray, rising: np.ndarray) -> float:
-    """Where values that rise along the places are 0, on the line between two; NaN outside."""
-    if not rising[0] < 0 <= rising[-1]:
-        return float("nan")
-    return float(np.interp(0.0, rising, places))
+pairs_of = jax.jit(jax.vmap(concordance, (None, None, 0)))
+
+
+def counted_pairs(rows: Rows, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """The pairs that are in the right order and all that are compared, of each of the weights."""
+    z, y, _ = padded(rows.z, rows.y, rows.weight)
+    weights = np.pad(weights, ((0, 0), (0, len(z) - len(rows.z))))
+    return dict(zip(("right", "pairs"), jax.device_get(pairs_of(z, y, weights)), strict=True))
 
 
 class Survival(Target):

@@ -3,14 +3,14 @@
 evaluation.json     scores with intervals, of all sites and of each
 scores.csv          the same, one line per site and score
 NAME.csv            one line per site and point of each curve: roc, precision_recall, calibration,
-                    confusion, as the model has them
+                    residuals, confusion, as the model has them
 figures/            PNG and SVG
 report.html         all of it, to read
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from proxfl.console.words import called, count, csv_cell
 from proxfl.drawing import plots
-from proxfl.losses.scorecards import WIDTH
+from proxfl.losses.cells import WIDTH
 from proxfl.report.page import Page
 from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text
@@ -27,14 +27,37 @@ from proxfl.train.evaluate import LEVEL, Evaluation, Judged
 SUMMARY, REPORT = "evaluation.json", "report.html"
 MOST_COLUMNS = 4  # sites that a table has beside one another
 MOST_LINES = 8  # sites in a picture: as many as there are colours
-# Of each curve that is drawn: its columns, and the line of a model that knows nothing, or all.
+
+
+class Panel(NamedTuple):
+    """Two columns of a curve against one another, and where a dotted line is, by the ends of x."""
+
+    x: str
+    y: str
+    dotted: Callable[[float, float], tuple[float, float]] | None = None
+
+
+diagonal = lambda low, high: (low, high)
+# Of each curve that is drawn: what it shows, and what the dotted line is of.
 DRAWN = {
-    "roc": ("false_positive_rate", "true_positive_rate", "Dotted: no better than chance."),
-    "precision_recall": ("recall", "precision", ""),
-    "calibration": ("predicted", "observed", "Dotted: predictions that are right."),
+    "roc": (
+        [Panel("false_positive_rate", "true_positive_rate", diagonal)],
+        "Dotted: no better than chance.",
+    ),
+    "precision_recall": ([Panel("recall", "precision")], ""),
+    "calibration": (
+        [Panel("predicted", "observed", diagonal)],
+        "Dotted: predictions that are right.",
+    ),
+    "residuals": (
+        [
+            Panel("predicted", "mean_residual", lambda *ends: (0.0, 0.0)),
+            Panel("predicted", "rms_residual"),
+        ],
+        "What was observed less what was predicted: its mean, and the root of its mean square. "
+        "Dotted: predictions that are right.",
+    ),
 }
-
-
 Scored = dict[str, float | None | dict[str, tuple[float | None, float | None]]]
 
 
@@ -98,21 +121,30 @@ def figures(found: Evaluation) -> dict[str, Figure]:
 
 
 def drawn(found: Evaluation, name: str) -> Figure:
-    x, y, _ = DRAWN[name]
-    figure, (axes,) = plots.panels(1)
+    shown, _ = DRAWN[name]
+    figure, places = plots.panels(len(shown))
+    for axes, panel in zip(places, shown, strict=True):
+        draw(axes, found, name, panel)
+    if len(found.sites) > 1:
+        plots.legend_below(figure, places)
+    return figure
+
+
+def draw(axes: Any, found: Evaluation, name: str, panel: Panel) -> None:
+    ends = [0.0, 1.0]
     for i, (site, judged) in enumerate(list(found.all().items())[:MOST_LINES]):
         width = 2.0 if i == 0 else 1.0
         points = judged.curves[name]
+        x, y = points[panel.x], points[panel.y]
         look = {"color": plots.COLOURS[i], "linewidth": width, "label": plots.words(site)}
         grouped = "rows" in points  # which stand in the order of the scores
-        axes.plot(points[x], points[y], "o" if grouped else "-", markersize=2 + width, **look)
-    if DRAWN[name][2]:
-        axes.plot([0, 1], [0, 1], ":", color=plots.COLOURS[7])
-    words = (x.replace("_", " "), y.replace("_", " "))
+        axes.plot(x, y, "o" if grouped else "-", markersize=2 + width, **look)
+        if i == 0 and x:
+            ends = [min(x), max(x)]
+    if panel.dotted:
+        axes.plot(ends, panel.dotted(*ends), ":", color=plots.COLOURS[7])
+    words = (panel.x.replace("_", " "), panel.y.replace("_", " "))
     plots.label(axes, "", *words, log="", legend=False)
-    if len(found.sites) > 1:
-        plots.legend_below(figure, [axes])
-    return figure
 
 
 def score_rows(found: Evaluation, sites: Mapping[str, Judged]) -> list[list[Any]]:
@@ -158,7 +190,7 @@ def page(found: Evaluation, drawn: dict[str, Figure], about: dict[str, Any]) -> 
     for name, figure in drawn.items():
         made.section(name.replace("_", " ").capitalize())
         more = f" The first {MOST_LINES - 1} sites." if len(found.sites) >= MOST_LINES else ""
-        made.figure(figure, f"{DRAWN[name][2]}{more}".strip())
+        made.figure(figure, f"{DRAWN[name][1]}{more}".strip())
     if "confusion" in found.overall.curves:
         table = found.overall.curves["confusion"]
         made.section("Confusion")

@@ -19,7 +19,8 @@ import numpy as np
 from proxfl import losses
 from proxfl.errors import InputError
 from proxfl.losses.base import padded
-from proxfl.losses.scorecards import Curve, Rows, Scorecard, Sums, ratio
+from proxfl.losses.grouped import Curve, Sums, ratio
+from proxfl.losses.scorecards import Rows, Scorecard
 from proxfl.precision import precision
 from proxfl.tables import Schema, Table, read_beside, read_features, read_site
 from proxfl.tables.formats import Source, filled
@@ -31,6 +32,7 @@ from proxfl.train.terms import schema_of
 
 Scores = dict[str, int | float]
 LEVEL = 0.95  # of the intervals
+TOGETHER = 25  # draws that are summed at once
 
 
 @dataclass(frozen=True)
@@ -157,18 +159,43 @@ def as_arrays(held: Any) -> Any:
 total_loss = jax.jit(lambda loss, z, y, counts: loss.of_rows(z, y, counts), static_argnums=0)
 
 
-def site_sums(loss: Any, rows: SiteRows, draw: np.ndarray, threshold: float) -> dict[str, Any]:
+def site_sums(loss: Any, rows: SiteRows, threshold: float) -> Sums:
     """What a site tells: arrays to add to those of other sites."""
-    weight, card = rows.counts * draw, loss.target.scorecard
-    with precision(np.float64), np.errstate(over="ignore"):  # far-off models have infinite losses
-        value, above = total_loss(loss, *as_arrays(padded(rows.z, rows.y, weight)))
-        own = card.sums(Rows(rows.z, rows.y, rows.mean, weight), threshold)
-    totals = {"rows": draw.sum(), "weight": weight.sum()}
-    return totals | {"loss": float(value), "deviance": 2 * float(above)} | own
+    card = loss.target.scorecard
+    with precision(np.float64), far_off():
+        own = card.sums(Rows(rows.z, rows.y, rows.mean, rows.counts), threshold)
+        means = losses_of(loss, rows, np.ones((1, len(rows.counts))))
+    return {name: one[0] for name, one in means.items()} | own
+
+
+def drawn_sums(loss: Any, rows: SiteRows, draws: np.ndarray, threshold: float) -> Sums:
+    """The same of draws [draws, rows], but for what only curves are of."""
+    card = loss.target.scorecard
+    with precision(np.float64), far_off():
+        each = Rows(rows.z, rows.y, rows.mean, rows.counts)
+        own = card.drawn(each, rows.counts * draws, threshold)
+        return losses_of(loss, rows, draws) | own
+
+
+def far_off() -> Any:
+    """Models that are far off have infinite losses."""
+    return np.errstate(over="ignore")
+
+
+def losses_of(loss: Any, rows: SiteRows, draws: np.ndarray) -> dict[str, np.ndarray]:
+    """How many rows each draw has, and the sums over them of weights, loss and deviance."""
+    weights = rows.counts * draws
+    each = [total_loss(loss, *as_arrays(padded(rows.z, rows.y, weight))) for weight in weights]
+    value, above = np.array(each, float).T
+    totals = {"rows": draws.sum(axis=1), "weight": weights.sum(axis=1)}
+    return totals | {"loss": value, "deviance": 2 * above}
 
 
 class Told(NamedTuple):
-    """What a site tells of a model: sums over its rows, and over each draw of them, drawn first."""
+    """What a site tells of a model: sums over its rows, and over each draw of them, drawn first.
+
+    Of draws there is nothing that only curves are of, and without draws nothing at all.
+    """
 
     sums: dict[str, Any]
     drawn: dict[str, Any]
@@ -180,12 +207,14 @@ Draw = Callable[[int, int], np.ndarray]  # of so many rows, how often each is in
 def tell(applied: Applied, table: Table, draw: Draw, how: "How") -> Told:
     """A site's whole part of an evaluation."""
     loss, rows = applied.loss, applied.rows(table)
-    count = len(rows.counts)
-    sums = site_sums(loss, rows, np.ones(count), how.threshold)
-    each = [
-        site_sums(loss, rows, draw(count, number), how.threshold) for number in range(how.draws)
-    ]
-    drawn = {name: np.array([one[name] for one in each]) for name in sums}
+    sums = site_sums(loss, rows, how.threshold)
+    parts = []
+    for first in range(0, how.draws, TOGETHER):
+        numbers = range(first, min(first + TOGETHER, how.draws))
+        draws = np.stack([draw(len(rows.counts), number) for number in numbers])
+        parts.append(drawn_sums(loss, rows, draws, how.threshold))
+    joined = lambda *arrays: np.concatenate(arrays)
+    drawn = jax.tree.map(joined, *parts) if parts else {}
     return Told({name: np.asarray(value) for name, value in sums.items()}, drawn)
 
 
@@ -245,22 +274,24 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on files, one per site; intervals are from that many draws of rows."""
     tables = [applied.table(file) for file in files]
-    if not tables:
-        raise InputError("There are no sites; name at least one file or folder.")
     how = How(threshold, draws, seed)
-    told = {table.name: tell(applied, table, by_seed(table.name, seed), how) for table in tables}
+    told = ((t.name, tell(applied, t, by_seed(t.name, seed), how)) for t in tables)
     return evaluated(applied.loss.target.scorecard, told)
 
 
-def evaluated(card: Scorecard, told: Mapping[str, Told]) -> Evaluation:
-    """What the sums of sites come to, near or far."""
-    total = Told(added(t.sums for t in told.values()), added(t.drawn for t in told.values()))
-    sites = {site: judged_by(card, one) for site, one in told.items()}
+def evaluated(card: Scorecard, told: Iterable[tuple[str, Told]]) -> Evaluation:
+    """What the sums of sites come to, near or far; those of one site at a time are held."""
+    total, sites = None, {}
+    for site, one in told:
+        sites[site] = judged_by(card, one)
+        total = one if total is None else Told(*map(added, zip(total, one, strict=True)))
+    if total is None:
+        raise InputError("There are no sites; name at least one file or folder.")
     return Evaluation(judged_by(card, total), sites, len(sites))
 
 
 def each_draw(drawn: Sums) -> list[dict[str, Any]]:
-    number = min(len(values) for values in drawn.values())
+    number = min((len(values) for values in drawn.values()), default=0)
     return [{name: values[draw] for name, values in drawn.items()} for draw in range(number)]
 
 

@@ -95,6 +95,26 @@ def test_a_folder_has_tables_pictures_and_a_page(data, fitted, tmp_path):
     assert again.code == 2 and "not empty" in again.err
 
 
+def test_models_of_numbers_are_drawn_in_groups_too(data, fitted, tmp_path):
+    folder = tmp_path / "out"
+    files = data / WHERE["elastic net"]
+    outcome = proxfl("evaluate", fitted("elastic net")[1], files, "--out", folder, "--draws", 0)
+    assert outcome.code == 0, outcome.err
+    y, z = pooled(data, fitted, "elastic net")
+    calibration, residuals = (
+        pd.read_csv(folder / f"{n}.csv") for n in ("calibration", "residuals")
+    )
+    whole = calibration[calibration["site"] == "overall"]
+    assert whole["rows"].sum() == len(y) and whole["rows"].min() >= 20
+    assert whole["rows"] @ whole["observed"] == pytest.approx(y.sum())
+    assert whole["rows"] @ whole["predicted"] == pytest.approx(z.sum())
+    whole = residuals[residuals["site"] == "overall"]
+    assert whole["rows"] @ whole["rms_residual"] ** 2 == pytest.approx(np.sum((y - z) ** 2))
+    assert whole["rows"] @ whole["mean_residual"] == pytest.approx((y - z).sum(), abs=1e-6)
+    assert {path.stem for path in (folder / "figures").iterdir()} == {"calibration", "residuals"}
+    assert "root of its mean square" in (folder / "report.html").read_text()
+
+
 def test_predictions_carry_identifiers_and_say_how_good_they_are(data, fitted):
     outcome = proxfl("predict", fitted("schema")[1], data / "mixed" / "site0.csv")
     lines = [line.split(",") for line in outcome.out.splitlines()]

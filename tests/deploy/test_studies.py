@@ -583,7 +583,7 @@ def over_files(field, model, how):
     for i, name in enumerate(NAMES):
         draw = secret_draws(field.office(i), field.study.id)
         told[name] = tell(applied, applied.table(field.files[i]), draw, how)
-    return evaluated(applied.loss.target.scorecard, told)
+    return evaluated(applied.loss.target.scorecard, told.items())
 
 
 def same(there, here, near, zero=0.0):

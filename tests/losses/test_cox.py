@@ -13,6 +13,7 @@ from statsmodels.duration.hazard_regression import PHReg
 from proxfl import losses
 from proxfl.losses import Cox
 from proxfl.losses.concordance import concordance
+from proxfl.losses.recalibrated import SLOPES, derivatives, root
 from proxfl.losses.scorecards import Rows
 
 ROWS = 24
@@ -220,8 +221,8 @@ def test_the_slope_of_calibration_is_that_of_a_stratified_model_of_the_score():
     z, time, event = (np.concatenate(parts) for parts in zip(*made, strict=True))
     strata = np.repeat(range(len(made)), [len(site[0]) for site in made])
     slope = PHReg(time, z[:, None], event, strata=strata, ties="breslow").fit().params[0]
-    # On a line between slopes 0.05 apart, of a function that bends little there.
-    assert found["calibration_slope"] == pytest.approx(slope, abs=1e-3)
+    # On a cubic between slopes 1/16 apart, of a function that bends little there.
+    assert found["calibration_slope"] == pytest.approx(slope, abs=1e-5)
 
 
 def test_events_are_as_many_as_expected_overall_and_follow_the_score_if_it_is_right():
@@ -251,3 +252,37 @@ def test_a_row_that_counts_twice_is_judged_as_two_rows():
         [(z[drawn], losses.outcome(time[drawn], event[drawn]), np.ones(len(drawn)))]
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), scores, again)
+
+
+@pytest.mark.parametrize("entries", [False, True])
+def test_draws_of_rows_are_summed_as_those_rows_alone_would_be(entries):
+    z, *about = rows(3, entries)
+    y, card, ones = losses.outcome(*about), Cox.target.scorecard, np.ones(ROWS)
+    often = np.random.default_rng(1).poisson(1, (3, ROWS)).astype(float)
+    together = card.drawn(Rows(z, y, z, ones), often, 0.5)
+    assert together.keys() == card.sums(Rows(z, y, z, ones), 0.5).keys() - card.only_of_curves
+    for draw, weight in enumerate(often):
+        drawn = np.repeat(np.arange(ROWS), weight.astype(int))
+        again = losses.outcome(*(column if column is None else column[drawn] for column in about))
+        alone = card.sums(Rows(z[drawn], again, z[drawn], np.ones(len(drawn))), 0.5)
+        for name, sums in together.items():
+            np.testing.assert_allclose(sums[draw], alone[name], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("entries", [False, True])
+def test_derivatives_along_slopes_are_those_of_the_loss(entries):
+    z, *about = rows(4, entries)
+    y, w = losses.outcome(*about), np.random.default_rng(2).uniform(0.5, 2, ROWS)
+    along = jax.jit(jax.vmap(lambda s: jax.grad(lambda s: Cox().at(s * z, y, jnp.asarray(w)))(s)))
+    np.testing.assert_allclose(derivatives(z, y, w[None])[0], along(SLOPES), rtol=1e-10, atol=1e-12)
+
+
+def test_scores_too_far_apart_for_their_exponentials_keep_the_slope_or_leave_it_unknown():
+    z, time, event, _ = rows(6)
+    near = root(SLOPES, derivatives(z, losses.outcome(time, event), np.ones((1, ROWS)))[0])
+    assert -4 < near < 12
+    for times in (30.0, 1e6, 1e300):
+        found = derivatives(times * z, losses.outcome(time, event), np.ones((1, ROWS)))[0]
+        assert np.isfinite(found).all() and (np.diff(found) >= -1e-9 * np.abs(found[1:])).all()
+        # Its true slope is that of `z` by so many times.
+        assert np.isnan(root(SLOPES, found)) or root(SLOPES, found) == pytest.approx(0, abs=0.25)

@@ -2,12 +2,15 @@
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from sklearn import metrics
 
 from proxfl.losses import Poisson, Softmax, Squared
-from proxfl.losses.scorecards import CELLS, CLASSES, NUMBERS, TWO_CLASSES, WIDTH, Rows
+from proxfl.losses.cells import CELLS, WIDTH
+from proxfl.losses.grouped import FEWEST, GROUPS, calibration_and_residuals, tenths
+from proxfl.losses.scorecards import CLASSES, NUMBERS, TWO_CLASSES, Rows
 from proxfl.losses.targets import probabilities
 
 rng = np.random.default_rng(0)
@@ -144,3 +147,70 @@ def test_a_weight_of_two_is_a_row_twice():
     again = TWO_CLASSES.sums(Rows(*(array[twice] for array in rows)), 0.5)
     for name, array in once.items():
         np.testing.assert_allclose(array, again[name], rtol=1e-12, err_msg=name)
+
+
+def test_draws_are_the_sums_of_their_rows_but_for_what_only_curves_are_of():
+    z = rng.normal(size=(ROWS, 2))
+    numbers = Rows(z, z + rng.normal(size=z.shape), z, np.ones(ROWS))
+    of_classes = rng.normal(size=(ROWS, 3))
+    y = rng.integers(3, size=ROWS).astype(np.int32)
+    classes = Rows(of_classes, y, Softmax.mean(of_classes), np.ones(ROWS))
+    often = rng.poisson(1, (3, ROWS)).astype(float)
+    for card, held in ((NUMBERS, numbers), (TWO_CLASSES, two_classes()), (CLASSES, classes)):
+        drawn = card.drawn(held, often, 0.4)
+        for draw, weight in enumerate(often):
+            alone = card.sums(held._replace(weight=weight), 0.4)
+            assert drawn.keys() == alone.keys() - card.only_of_curves
+            for name, sums in drawn.items():
+                np.testing.assert_allclose(sums[draw], alone[name], rtol=1e-11, err_msg=name)
+            card.scores({name: sums[draw] for name, sums in drawn.items()})  # it takes no more
+
+
+def in_tenths(y, mean, weight=None):
+    return tenths(y, mean, np.ones(len(y)) if weight is None else weight)
+
+
+def test_tenths_of_numbers_are_those_of_pandas():
+    mean = rng.normal(size=ROWS)
+    y = 2 * mean + rng.normal(size=ROWS)
+    table = pd.DataFrame({"y": y, "mean": mean, "squared": (y - mean) ** 2})
+    groups = table.groupby(pd.qcut(mean, 10, labels=False))
+    curves = calibration_and_residuals(in_tenths(y, mean))
+    np.testing.assert_allclose(curves["calibration"]["predicted"], groups["mean"].mean())
+    np.testing.assert_allclose(curves["calibration"]["observed"], groups["y"].mean())
+    np.testing.assert_allclose(
+        curves["residuals"]["mean_residual"], groups["y"].mean() - groups["mean"].mean()
+    )
+    np.testing.assert_allclose(curves["residuals"]["rms_residual"], groups["squared"].mean() ** 0.5)
+    assert curves["calibration"]["rows"] == [70.0] * 10
+
+
+@pytest.mark.parametrize("rows", [1, 19, 39, 40, 150, ROWS])
+@pytest.mark.parametrize("values", [1, 3, 15, ROWS])
+def test_no_group_of_a_site_has_few_rows_and_equal_predictions_stay_together(rows, values):
+    mean = np.sort(rng.integers(values, size=rows)) * 1.5
+    y = np.arange(rows) * 1.0  # rows of one prediction stand in the order of what was seen
+    told = in_tenths(y, mean)
+    counts = told[told[:, 0] > 0, 0]
+    assert counts.sum() == rows and counts.min() >= min(FEWEST, rows) and len(counts) <= GROUPS
+    np.testing.assert_allclose(told[:, 1:3].sum(axis=0), [mean.sum(), y.sum()])
+    for end in ends(counts)[:-1]:
+        assert mean[end - 1] < mean[end]
+    order = rng.permutation(rows)
+    blurred = mean[order] * (1 + 1e-13 * rng.normal(size=rows))
+    np.testing.assert_allclose(in_tenths(y[order], blurred), told, rtol=1e-10, atol=1e-10)
+
+
+def ends(counts):
+    return np.cumsum(counts).astype(int)
+
+
+def test_a_weight_of_two_is_a_row_twice_in_tenths_and_one_of_nought_is_none():
+    y, mean = rng.normal(size=400), np.repeat(rng.normal(size=20), 20)
+    weight = rng.integers(0, 3, 400).astype(float)
+    twice = np.repeat(np.arange(400), weight.astype(int))
+    np.testing.assert_allclose(
+        in_tenths(y, mean, weight).sum(axis=0), in_tenths(y[twice], mean[twice]).sum(axis=0)
+    )
+    none = np.where(mean == mean.max(), 0.0, 1.0)
+    np.testing.assert_allclose(in_tenths(y, mean, none), in_tenths(y[none > 0], mean[none > 0]))

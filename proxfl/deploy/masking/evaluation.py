@@ -46,8 +46,11 @@ class MaskedEvaluation:
     def __call__(self, ask: Ask) -> Question:
         whole = self.asked(ask, SCORES, size_of(self.like))
         sums = shaped(whole, self.like)
-        self.needed = {name: np.ones(np.shape(a), bool) for name, a in sums.items()}
-        self.needed |= self.card.needed(sums)
+        names = sums.keys() - self.card.only_of_curves
+        every = {name: np.ones(np.shape(a), bool) for name, a in sums.items()} | self.card.needed(
+            sums
+        )
+        self.needed = {name: held for name, held in every.items() if name in names}
         draws, each = self.study.how.draws, sum(int(a.sum()) for a in self.needed.values())
         drawn = self.asked(ask, DRAWS, draws * each).reshape(draws, each)
         told = Told(sums, self.spread(drawn))
@@ -110,7 +113,7 @@ def like_sums(applied: Applied) -> dict[str, np.ndarray]:
     z = model.scores(np.zeros((1, len(model.features))))
     form = loss.target.encoded(1, len(model.outputs))
     y = jax.tree.map(lambda a: np.full(a.shape, a.dtype.kind != "i", a.dtype), form)
-    sums = site_sums(loss, SiteRows(z, y, loss.mean(z), np.ones(1)), np.ones(1), 0.5)
+    sums = site_sums(loss, SiteRows(z, y, loss.mean(z), np.ones(1)), 0.5)
     return {name: np.asarray(a) for name, a in sums.items()}
 
 

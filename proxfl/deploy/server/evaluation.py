@@ -24,7 +24,7 @@ def in_the_clear(run: StudyRun) -> Evaluation:
     answers = run.federation.ask("sums", {})
     form = lambda answer: str(sorted((name, np.shape(a)) for name, a in answer.items()))
     refuse_other("form of its sums", {site: form(answer) for site, answer in answers.items()})
-    told = {site: read_sums(site, answer, run.study) for site, answer in answers.items()}
+    told = ((site, read_sums(site, answer, run.study)) for site, answer in answers.items())
     return evaluated(loss_of(run.study.spec).target.scorecard, told)
 
 
@@ -45,9 +45,10 @@ def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> Told:
             raise InputError(f"Site {site} sent {name!r}, which is no sum; check its version.")
         split[part][key] = np.asarray(values)
     sums, drawn = split.values()
-    sound = {"rows", "weight", "loss", "deviance"} <= sums.keys() == drawn.keys() and all(
-        drawn[name].shape == (study.how.draws, *a.shape) for name, a in sums.items()
-    )
+    card, draws = loss_of(study.spec).target.scorecard, study.how.draws
+    of_draws = sums.keys() - card.only_of_curves if draws else set()
+    named = {"rows", "weight", "loss", "deviance"} <= sums.keys() and of_draws == drawn.keys()
+    sound = named and all(a.shape == (draws, *sums[n].shape) for n, a in drawn.items())
     if not sound or not (sums["rows"] >= 1 and sums["weight"] > 0):
         raise InputError(f"Site {site} sent other sums than were asked for; check its version.")
     return Told(sums, drawn)
