@@ -36,7 +36,7 @@ from proxfl.train.agreement import (
     summarise,
 )
 from proxfl.train.choice import Choice
-from proxfl.train.local import Traffic, total
+from proxfl.train.local import Traffic
 from proxfl.train.path import RegularisationPath, padded_size, ready, weights_along
 from proxfl.train.spec import Spec, loss_of
 from proxfl.train.tasks import rows_at
@@ -61,7 +61,7 @@ class Validation:
     parts: tuple[str, ...]  # what a model may hold
     selected: np.ndarray  # [folds, weights, parts]
     rounds: np.ndarray
-    traffic: Traffic  # beyond that of the path
+    traffic: Traffic  # of the scores
 
     @property
     def mean(self) -> np.ndarray:
@@ -100,20 +100,6 @@ def standard_error(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.sqrt(shares @ around**2 / (len(shares) - 1))
 
 
-def cross_validate(
-    path: RegularisationPath,
-    tables: Sequence[Table],
-    watch: Callable[[int], None] = lambda done: None,
-) -> Validation:
-    """Score every weight of the path on rows that its models have not seen."""
-    dealt = deal(path.spec, path.choice, tables)
-    with precision(np.float64):
-        training, held_out = split_all(path.spec, path.agreement, tables, dealt)
-        given = path.weights
-        walked = walk(training, path.spec, path.key, lambda gradient: given, len(given), watch)
-        return scored(path, tables, dealt, training, held_out, walked.found, walked.traffic)
-
-
 def path_with_folds(
     spec: Spec,
     tables: Sequence[Table],
@@ -129,7 +115,7 @@ def path_with_folds(
         weights = weights_along(sites.agreement, spec, choice)
         walked = walk([sites, *training], spec, choice.sweep, weights, choice.points, watch)
         path = RegularisationPath.of(spec, choice, sites.agreement, walked)
-        return path, scored(path, tables, dealt, training, held_out, walked.found[1:], Traffic())
+        return path, scored(path, tables, dealt, training, held_out, walked.found[1:])
 
 
 def scored(
@@ -139,7 +125,6 @@ def scored(
     training: Sequence[ReadySites],
     held_out: Sequence[Shard],
     walked: Sequence[Sequence[Found]],
-    traffic: Traffic,
 ) -> Validation:
     """What the models of each fold are worth on the rows left out; one exchange tells it."""
     judged = []
@@ -153,9 +138,7 @@ def scored(
     scoring = Traffic(1, sites * message_bytes(told), sites * message_bytes(models))
     shares = np.array([share(path, tables, fold) for fold in dealt])
     names = tuple(fold.name for fold in dealt)
-    return validation(
-        path, names, shares, judged, walked, total({"folds": traffic, "scores": scoring})
-    )
+    return validation(path, names, shares, judged, walked, scoring)
 
 
 def validation(

@@ -3,7 +3,7 @@
 The gradient of the empty model gives the largest weight of interest; `walk.py` has the rest.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from proxfl.errors import InputError
 from proxfl.losses import coef_of
 from proxfl.points import Point
-from proxfl.precision import precision
 from proxfl.tables import Table
 from proxfl.train.agreement import (
     Agreement,
@@ -30,9 +29,7 @@ from proxfl.train.penalties import REGISTRY, Sweep
 from proxfl.train.penalties.by_feature import repeated
 from proxfl.train.regulariser import largest_useful_weight
 from proxfl.train.spec import Spec
-from proxfl.train.walk import ReadySites, Walk, WeightsOf, walk
-
-USUAL = Choice()
+from proxfl.train.walk import ReadySites, Walk, WeightsOf
 
 
 @dataclass(frozen=True)
@@ -96,28 +93,9 @@ class RegularisationPath:
         return self.spec.replace(**{self.key: float(self.weights[index])})
 
 
-def path(
-    spec: Spec,
-    tables: Sequence[Table],
-    choice: Choice = USUAL,
-    weights: Sequence[float] | None = None,
-    watch: Callable[[int], None] = lambda done: None,
-) -> RegularisationPath:
-    """The path along the weight of a choice: on its grid, or through the weights given."""
-    spec = spec.replace(**{choice.sweep: 1.0}).read_files()  # any weight: the penalty is there
-    with precision(np.float64):
-        sites = ready(spec, tables)
-        along = weights_along(sites.agreement, spec, choice, weights)
-        points = choice.points if weights is None else len(weights)
-        walked = walk([sites], spec, choice.sweep, along, points, watch)
-    return RegularisationPath.of(spec, choice, sites.agreement, walked)
-
-
-def weights_along(
-    agreement: Agreement, spec: Spec, choice: Choice, given: Sequence[float] | None = None
-) -> WeightsOf:
-    """The weights given; else those of the choice's grid."""
-    return lambda gradient: grid(agreement, spec, choice, gradient) if given is None else given
+def weights_along(agreement: Agreement, spec: Spec, choice: Choice) -> WeightsOf:
+    """Those of the choice's grid."""
+    return lambda gradient: grid(agreement, spec, choice, gradient)
 
 
 def ready(spec: Spec, tables: Sequence[Table]) -> ReadySites:

@@ -11,10 +11,11 @@ from proxfl.report.path_figures import entered, figures
 from proxfl.tables import Table
 from proxfl.train import folds
 from proxfl.train.choice import Choice
-from proxfl.train.folds import cross_validate, deal, path_with_folds
-from proxfl.train.path import padded_size, path
+from proxfl.train.folds import deal, path_with_folds, scored, split_all
+from proxfl.train.path import RegularisationPath, padded_size, ready, weights_along
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
+from proxfl.train.walk import walk
 
 D, ROWS = 6, (20, 31, 14)
 NAMES = tuple(f"x{j}" for j in range(D))
@@ -34,14 +35,24 @@ def tables(classes=2, seed=0):
     return made
 
 
+def path(spec, tables, choice, weights=None):
+    """A path by itself, without folds; on the grid of a choice, or through the weights given."""
+    spec = spec.replace(**{choice.sweep: 1.0})
+    sites = ready(spec, tables)
+    along = (lambda gradient: weights) if weights else weights_along(sites.agreement, spec, choice)
+    points = choice.points if weights is None else len(weights)
+    found = walk([sites], spec, choice.sweep, along, points, lambda done: None)
+    return RegularisationPath.of(spec, choice, sites.agreement, found)
+
+
 @pytest.fixture(scope="module")
 def walked():
     return path(LOGISTIC, tables(), SHORT)
 
 
 @pytest.fixture(scope="module")
-def validated(walked):
-    return cross_validate(walked, tables())
+def validated():
+    return path_with_folds(LOGISTIC, tables(), SHORT)[1]
 
 
 def objective(spec, coef, intercept):
@@ -86,12 +97,16 @@ def test_an_elastic_net_takes_both_weights_down_together(algorithm):
 
 def test_a_path_and_its_folds_share_their_exchanges(walked, validated):
     """As many as the longest of them takes, not as many as all; and the same models."""
-    both, scores = path_with_folds(LOGISTIC, tables(), SHORT)
+    both, _ = path_with_folds(LOGISTIC, tables(), SHORT)
     np.testing.assert_allclose(both.objective, walked.objective, rtol=1e-12)
-    np.testing.assert_allclose(scores.losses, validated.losses, rtol=1e-9)
     assert both.traffic.exchanges < both.rounds.sum()
-    alone = walked.traffic.exchanges, validated.traffic.exchanges
-    assert max(alone) <= both.traffic.exchanges + scores.traffic.exchanges < sum(alone)
+    dealt, weights = deal(walked.spec, SHORT, tables()), lambda gradient: walked.weights
+    sets, held_out = split_all(walked.spec, walked.agreement, tables(), dealt)
+    apart = walk(sets, walked.spec, SHORT.sweep, weights, SHORT.points, lambda done: None)
+    scores = scored(walked, tables(), dealt, sets, held_out, apart.found)
+    np.testing.assert_allclose(scores.losses, validated.losses, rtol=1e-9)
+    alone = walked.traffic.exchanges, apart.traffic.exchanges
+    assert max(alone) <= both.traffic.exchanges < sum(alone)
 
 
 def test_both_methods_find_the_same_path(walked, validated):
@@ -151,8 +166,7 @@ def left_out(found, fold, weight):
 def test_a_score_is_that_of_rows_the_model_has_not_seen(walked, validated, by):
     found, scores = walked, validated
     if by == "sites":
-        found = dataclasses.replace(walked, choice=SHORT.replace(by="sites"))
-        scores = cross_validate(found, tables())
+        found, scores = path_with_folds(LOGISTIC, tables(), SHORT.replace(by="sites"))
     fold = deal(found.spec, found.choice, tables())[1]
     loss, (accuracy, area), used = left_out(found, fold, float(found.weights[5]))
     assert scores.losses[1, 5] == pytest.approx(loss, rel=1e-6)
