@@ -25,7 +25,12 @@ class Nuclear(Regulariser):
 
     def prox(self, x: Float[Array, "rows cols"], step: Scalar) -> Float[Array, "rows cols"]:
         u, s, vt = jnp.linalg.svd(x, full_matrices=False)
-        return (u * jnp.maximum(s - step * self.weight, 0.0)[None, :]) @ vt
+        most = step * self.weight
+        made = lambda values: (u * values[None, :]) @ vt
+        # A short step takes away what is small, so that each number is rounded by its own size. A
+        # long one makes what is left, so that singular values of 0 are that to its own rounding.
+        taken = x - made(jnp.minimum(s, most))
+        return jnp.where(32 * most < s[0], taken, made(jnp.maximum(s - most, 0.0)))
 
     def distance(self, x: Float[Array, "rows cols"], grad: Float[Array, "rows cols"]) -> Scalar:
         # dg(x) = weight (u v' + w), |w| <= 1 in spectral norm, w orthogonal to u and v: the part

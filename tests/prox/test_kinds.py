@@ -55,6 +55,17 @@ def test_a_ridge_makes_a_weakly_convex_penalty_convex():
     assert jnp.isinf(Ridge(L1(1.0), 0.0).step_limit)
 
 
+@pytest.mark.parametrize("part", [1e-9, 1e-3, 0.3])
+def test_a_step_leaves_a_matrix_the_rank_of_what_is_longer(part):
+    """Whether it is a short part of the largest singular value or not."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        low = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 5))
+        step = part * np.linalg.svd(low)[1][1]
+        found = Nuclear(1.0).prox(jnp.asarray(low + 1e-2 * step * rng.normal(size=(8, 5))), step)
+        assert np.linalg.matrix_rank(found) == 2
+
+
 def test_groups_default_to_the_root_of_their_size():
     g = GroupL2.of([0, 0, 0, 0, 1, -1], 2.0)
     np.testing.assert_allclose(g.factors, [2.0, 1.0])

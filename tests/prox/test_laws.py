@@ -61,6 +61,15 @@ def test_a_step_moves_no_further_than_the_shortest_subgradient(case, data):
     assert norm(case.prox(x, s) - x) <= most + rounding(x)
 
 
+@pytest.mark.parametrize("case", [case for case in convex if case.finite], ids=lambda c: c.name)
+@examples
+@given(data=st.data())
+def test_a_tiny_step_rounds_each_number_by_its_own_size(case, data):
+    """Not by that of the largest: where features differ in units, so do coefficients."""
+    x = data.draw(case.points()) * 2.0 ** -(5.0 * np.arange(case.size) % 31)
+    assert (np.abs(case.prox(x, 2.0**-80) - x) <= 4 * EPS * np.abs(x) + 2.0**-70).all()
+
+
 sublinear = [case for case in regularisers if case.g.is_sublinear]
 conjugate = [case for case in regularisers if case.g.conjugate(case.like) is not None]
 
