@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 from proxfl.errors import InputError
 from proxfl.losses import REGISTRY, Coefficients, Loss
 from proxfl.points import Tree, norm
-from proxfl.prox import L1, Box, GroupL2, NonNegative, Nuclear, Ridge, Simplex, Zero
+from proxfl.prox import L1, Box, GroupL2, NonNegative, Nuclear, OnLeaves, Ridge, Simplex, Zero
 from proxfl.tables import Table
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.model_step import bend, minimise
@@ -86,6 +87,19 @@ def test_a_step_ends_at_the_least_point_of_its_model(name, rank):
     u, _ = jax.jit(minimise)(g, x, gradient, bent, 1e-12)
     slope = gradient + (bent.hessian @ (u - x).ravel()).reshape(shape)
     assert g.distance(u, slope) <= 1e-8 * norm(gradient)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_penalty_leaves_alone_is_not_rounded_by_the_steepest_feature(seed):
+    rng = np.random.default_rng(seed)
+    B = np.column_stack([rng.normal(size=(40, 4)) * [1, 1, 1, 1e3], np.ones(40)])
+    H, gradient = jnp.asarray(B.T @ B / 40), jnp.append(rng.normal(size=4), -36.0)
+    as_point = lambda v: Tree(Coefficients(v[:-1], v[-1]))
+    bent, g = bend(H, gradient, norm(gradient), jnp.ones(())), OnLeaves(L1(0.1), ("coef",))
+    u, _ = jax.jit(minimise)(g, as_point(jnp.zeros(5)), as_point(gradient), bent, 0.0)
+    slope, size = B.T @ (B @ ravel_pytree(u)[0]) / 40 + gradient, 36 + abs(B).T @ abs(B) / 40
+    rounding = np.finfo(float).eps * size[-1] @ abs(ravel_pytree(u)[0])
+    assert abs(slope[-1]) <= 4 * rounding
 
 
 def test_flat_directions_are_bent_so_that_the_way_along_them_is_not_too_long():

@@ -74,14 +74,20 @@ def minimise(
     slope = lambda u: first + H @ (u - start)
     prox = lambda v: ravel_pytree(g.prox(as_point(v), step))[0]
     forward = lambda u: prox(u - step * slope(u))
-    residual = lambda u: jnp.linalg.norm(u - forward(u)) / step
     model = lambda u: (first + slope(u)) @ (u - start) / 2 + g.value(as_point(u))
+    residual = lambda u: jnp.linalg.norm(way(u)) / step
+
+    def way(u: Vector) -> Vector:
+        """From u to `forward`. What g leaves alone is not rounded by the size of u: beside features
+        in larger units a gradient step is far shorter than that."""
+        down = step * slope(u)
+        return prox(u - down) - (u - down) - down
 
     def newton(u: Vector) -> tuple[Vector, Scalar]:
         free = jacobian(prox)(u - step * slope(u))
         of = lambda matrix: free[:, None] * matrix if free.ndim == 1 else free @ matrix
         system = jnp.eye(len(u)) - of(jnp.eye(len(u))) + step * of(H)
-        move = jnp.linalg.solve(system, forward(u) - u)
+        move = jnp.linalg.solve(system, way(u))
         lengths = 0.5 ** jnp.arange(6, dtype=u.dtype)
         tries = jax.vmap(lambda length: forward(u + length * move))(lengths)
         left = jax.vmap(lambda after: jnp.where(is_level(u, after), residual(after), jnp.inf))(
