@@ -52,7 +52,6 @@ from proxfl.train.tasks import TASKS
 from proxfl.train.train import solved
 from proxfl.train.walk import Walk, by_newton
 
-KINDS = ("models", "left_out")
 PLACES = "places"  # the name, in a question, of which set each of its models is about
 SHARING = Method("newton", "Newton's method, whose exchanges all weights and folds share.")
 MOST, LEAST = 2**18, 2**8  # numbers in an answer; a model counts as so many: more come in parts

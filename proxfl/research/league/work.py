@@ -1,11 +1,11 @@
-"""What one round costs a client: gradients, proxes, vectors; counted, not declared."""
+"""What one round costs a client: gradients and bytes; counted, not declared."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 
-from proxfl.core import Algorithm, Objective, Received, Regulariser, expand
+from proxfl.core import Algorithm, Objective, Received, expand
 from proxfl.engine.messages import round_bytes
 from proxfl.engine.round import one_round
 from proxfl.problem import Problem, Shard
@@ -14,7 +14,6 @@ from proxfl.problem import Problem, Shard
 class Work(NamedTuple):
     exchanges: int  # of messages down and up, in a round
     gradients: float  # per client and round, of a batch each where there are batches
-    proxes: int  # of a client and the server
     bytes_up: int  # of a client, in a round
     bytes_down: int
 
@@ -30,32 +29,13 @@ class Counted:
         return self.function(*args)
 
 
-class WithProx(Regulariser):
-    """A regulariser whose prox is another function."""
-
-    def __init__(self, g: Regulariser, prox: Callable[..., Any]):
-        self.g, self.counted = g, prox
-
-    def prox(self, x, step):
-        return self.counted(x, step)
-
-    def value(self, x):
-        return self.g.value(x)
-
-    def distance(self, x, grad):
-        return self.g.distance(x, grad)
-
-    def bound(self, x):
-        return self.g.bound(x)
-
-
 def work(algorithm: Algorithm, problem: Problem, shards: Shard) -> Work:
     """Run one round of one client without compiling, counting what it asks for."""
     f = problem.objective(jax.tree.map(lambda a: a[0], shards))
-    grad, full_grad, prox = Counted(f.grad), Counted(f.full_grad), Counted(problem.g.prox)
+    grad, full_grad = Counted(f.grad), Counted(f.full_grad)
     watched = Objective(grad, full_grad, f.value)
-    g = WithProx(problem.g, prox)
-    server, state = algorithm.init(problem.g, problem.x0)
+    g = problem.g
+    server, state = algorithm.init(g, problem.x0)
 
     def ask(state, down, e):
         reply = algorithm.exchanges()[e].client(watched, g, state, down, jax.random.key(0))
@@ -66,4 +46,4 @@ def work(algorithm: Algorithm, problem: Problem, shards: Shard) -> Work:
     up, down = round_bytes(algorithm, problem, shards)
     batches = 1 if problem.batch is None else float(shards.size[0]) / problem.batch
     gradients = grad.calls + batches * full_grad.calls
-    return Work(len(algorithm.exchanges()), gradients, prox.calls, up, down)
+    return Work(len(algorithm.exchanges()), gradients, up, down)
