@@ -229,13 +229,15 @@ def as_toml(drafts: dict[str, Draft], source: str) -> str:
     return "\n".join(parts)
 
 
-def seem_identifiers(tables: Sequence[Table]) -> list[str]:
-    """Features of whole numbers of which nearly every row of all sites has one of its own."""
+def seem_identifiers(tables: Sequence[Table]) -> str:
+    """A sentence that names the features of whole numbers of which nearly every row of all tables
+    has one of its own; empty, if there are none."""
     if any(is_sparse(table.A) for table in tables):
-        return []
+        return ""
     A = np.vstack([table.A for table in tables])
-    names = enumerate(tables[0].features if len(A) >= ENOUGH else ())
-    return [name for j, name in names if tells_rows_apart(A[:, j])]
+    names = zip(tables[0].features, A.T, strict=False)
+    odd = [name for name, column in names if len(A) >= ENOUGH and tells_rows_apart(column)]
+    return f"nearly every row has a number of its own in {quoted(odd)}" if odd else ""
 
 
 def tells_rows_apart(column: np.ndarray) -> bool:

@@ -16,7 +16,7 @@ from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.tables import Table, read_frames, read_sites
-from proxfl.tables.formats import is_sparse, quoted
+from proxfl.tables.formats import is_sparse
 from proxfl.tables.propose import seem_identifiers
 from proxfl.train.agreement import (
     Agreement,
@@ -116,13 +116,9 @@ def read_tables(spec: Spec, frames: Mapping[str, Any] | None = None) -> list[Tab
     tables = read_sites(spec.sites, *how) if frames is None else read_frames(frames, *how)
     for table in tables:
         refuse_empty(table, spec)
-    odd = seem_identifiers(tables) if spec.schema is None else []
-    if odd:
-        log.warning(
-            "Nearly every row has a number of its own in %s; if it only names the rows, leave it "
-            "out with --exclude.",
-            quoted(odd),
-        )
+    if spec.schema is None and (odd := seem_identifiers(tables)):
+        told = "Look at the columns: %s; if it only names the rows, leave it out with --exclude."
+        log.warning(told, odd)
     return tables
 
 

@@ -82,6 +82,23 @@ def test_the_fingerprint_that_leaves_is_the_sites_own(tmp_path):
     assert found[0] == one.run("again").fingerprints
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_people_at_a_site_are_told_of_a_column_that_seems_to_name_the_rows(tmp_path, masked):
+    field = Field(tmp_path, masked=masked)
+    for k, file in enumerate(field.files):
+        table = pd.read_csv(file)
+        number = np.random.default_rng(k).permutation(len(table)) + 5000
+        table.assign(patient=number if k == 0 else 7.5 * table["a"]).to_csv(file, index=False)
+    field.propose()
+    news = {name: " ".join(site.worker.office.news.values()) for name, site in field.sites.items()}
+    assert "a number of its own in 'patient'" in news["north"] and "exclude" in news["north"]
+    assert not any("number of its own" in news[name] for name in ("south", "west"))
+    assert "patient" not in told(tmp_path / "north", "study")[0]["reason"]  # the server reads that
+    field.sites["north"].worker.office.given = LOOSE.replace(exclude=("patient",))
+    with pytest.raises(TooFewSites, match="column patient is not for studies"):
+        field.propose()
+
+
 # By rule, a study that an honest site declines or waits with, and how else it would be asked.
 AGAINST = {
     "rows": (dict(rows=60), {}),

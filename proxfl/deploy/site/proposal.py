@@ -8,6 +8,7 @@ import numpy as np
 from proxfl.deploy.protocol.study import Study, applied
 from proxfl.deploy.site.company import Company
 from proxfl.tables import Table
+from proxfl.tables.propose import seem_identifiers
 from proxfl.train.agreement import row_counts
 from proxfl.train.folds import deal_at
 from proxfl.train.privacy import Noise
@@ -54,6 +55,11 @@ class Proposal(NamedTuple):
     def noise(self) -> Noise | None:
         """What is added to the answers."""
         return self.study.noise
+
+    @property
+    def seems_to_name_rows(self) -> str:
+        """What a person here should know of columns that may be numbers of patients."""
+        return seem_identifiers([self.table]) if self.spec.schema is None else ""
 
     @property
     def columns(self) -> list[str]:

@@ -115,10 +115,10 @@ class Reception:
                 company.keep(self.office.place(study.id), proposal.company)
             made = kind_of(study)(study, self.name, proposal.table, self.office)
             self.open = {wire.tag(study.id): made.worker()}
-        self.note(study, decision, why)
+        self.note(study, decision, why, proposal)
         return decision, why.sentence
 
-    def note(self, study: Study, decision: str, why: Objection) -> None:
+    def note(self, study: Study, decision: str, why: Objection, proposal: Proposal | None) -> None:
         """Tell the audit log, the log, and the people here; nothing, where nothing has changed."""
         decisions = self.office.audit.decisions
         if decisions.get(study.id) == decision or self.seen(study) >= self.office.policy.studies:
@@ -132,6 +132,11 @@ class Reception:
         }
         reason += todo.get(decision, "")
         told = f"Study {study.name}: this site {decision}{': ' if reason else ''}{reason}."
+        if proposal is not None and (odd := proposal.seems_to_name_rows):
+            told += (
+                f" Look at its columns: {odd}; if it only names the rows, add it to exclude in "
+                f"{self.folder / POLICY}."
+            )
         log.info(told)
         self.office.news[study.id] = told
 
