@@ -24,6 +24,7 @@ from proxfl.problem import Problem
 from proxfl.prox import L1
 from proxfl.train.choice import Choice
 from proxfl.train.spec import Spec
+from tests.deploy.leaving import leaving
 from tests.deploy.red_team import (
     OFF,
     USUAL,
@@ -134,6 +135,17 @@ def test_no_question_is_many_in_one(odd, intercept, tmp_path):
     assert not site.office.audit.answers.total()
 
 
+@pytest.mark.parametrize("batch", [None, 60])
+def test_no_answer_of_a_small_site_hangs_on_fewer_rows_than_the_policy_counts(batch, tmp_path):
+    """Of 60 rows, or of a batch of so many, the share alone would be three."""
+    rows = 60 if batch is None else 200
+    site, A, _ = victim(tmp_path, rows, features=4, batch=batch)
+    attacker, w = Attacker(site), np.array([1.0, 0.0, 0.0, 0.0])
+    p = 1 / (1 + np.exp(-longest(attacker, w, -1.5) * (A @ w - 1.5)))
+    assert attacker.refused
+    assert effective(p * (1 - p)) >= 0.95 * rows / (batch or rows) * USUAL.count
+
+
 def test_a_study_without_newton_s_method_tells_no_hessian(tmp_path):
     """With Hessians, the same questions tell most rows of a small site: SECURITY.md says so."""
     site, _, _ = victim(tmp_path, 60, features=4, algorithm="decoupled")
@@ -157,6 +169,27 @@ def test_a_loss_that_bends_tells_rows_and_needs_its_owner_s_consent(tmp_path):
         attack(tmp_path / "refused", loss="huber")
     attacker, A = attack(tmp_path / "taken", loss="huber", policy=USUAL.replace(kinks=True))
     assert recovered(A, kinks(attacker.gradient, attacker.features, LENGTHS, QUESTIONS - 1)) > 20
+
+
+def under_observation(folder, policy):
+    """An attacker of a site with times until events, and the site's rows."""
+    site, A, _ = victim(folder, 200, features=3, policy=policy, loss="squared")
+    rng, names = np.random.default_rng(0), ("x0", "x1", "x2")
+    times = {"t": rng.exponential(size=200), "e": np.arange(200) % 4 > 0}
+    pd.read_csv(site.data).assign(**times).astype({"e": int}).to_csv(site.data, index=False)
+    site.asks = Spec(loss="cox", time="t", event="e", features=names)
+    return Attacker(site), A
+
+
+def test_no_step_of_a_hazard_tells_the_rows_that_left(tmp_path):
+    """By steps of one event each, rows were taken with as many questions as features, and one."""
+    attacker, _ = under_observation(tmp_path / "as it is", USUAL)
+    assert len(leaving(attacker)) == 0
+    told = attacker.task("survival", {"x": np.zeros(3)})
+    hazard = told["['hazard']"][told["['known']"]]
+    assert len(hazard) > 10 and (np.diff(hazard) > 0).all()
+    attacker, A = under_observation(tmp_path / "without the rule", USUAL.replace(count=0))
+    assert recovered(A, leaving(attacker)) > 0
 
 
 def with_columns(folder, rows=200, loss="logistic", **columns):

@@ -55,9 +55,13 @@ class Policy(Options):
         return int(self.questions_per_row * rows)
 
     def share_for(self, about: Proposal) -> float:
-        """The share of all rows, as one of those that count."""
-        counted = (len(w) / max(int((w > 0).sum()), 1) for w in about.weights)
-        return self.share * max(counted)
+        """The share of all rows, as one of those that count; and of these `count` at least, also
+        in a batch."""
+        if not self.share:
+            return 0.0
+        some = about.spec.batch or math.inf
+        held = [(len(w), max(int((w > 0).sum()), 1)) for w in about.weights]
+        return max(max(self.share * rows / n, self.count / min(n, some)) for rows, n in held)
 
     def beyond(self, spent: float) -> str:
         """A sentence if this cost is more than may be spent, as `accounting.composed` has it."""

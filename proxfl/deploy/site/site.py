@@ -24,6 +24,7 @@ from proxfl.deploy.site.agreeing import (
     told_as,
     usable,
 )
+from proxfl.deploy.site.hazard import coarse
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.seat import Seat
 from proxfl.deploy.site.worker import Tasks, Worker
@@ -79,7 +80,10 @@ class Site:
         setup = {"summary": self.summary, "agree": self.agree}
         where = (study.id, study.sites, seat.name, seat.folder)
         limits = (seat.share, seat.asked, seat.account)
-        return Worker(*where, self.experiment, tasks_of(study.spec), setup, *limits)
+        tasks = tasks_of(study.spec)
+        if "survival" in tasks:
+            tasks = {**tasks, "survival": coarse(tasks["survival"], seat.office.policy.count)}
+        return Worker(*where, self.experiment, tasks, setup, *limits)
 
     def summary(self, question: dict[str, Any]) -> dict[str, Value]:
         """What a site tells before anything else; see `proxfl.train.agreement.summarise`."""
