@@ -34,8 +34,9 @@ def struck(folder: Path, seed: int) -> Counter[str]:
     with commands(folder) as start:
         there = Deployment(folder, start, field.files, masked=masked, **PROBLEM)
         there.serve(inside=under)
+        joined = {}
         for name in NAMES:
-            there.join(name, inside=under)
+            joined[name] = there.join(name, inside=under)
             there.let_in(name)
             there.server.wait_for(f"Site {name} is let in.", 900)
         meet(there)
@@ -44,6 +45,10 @@ def struck(folder: Path, seed: int) -> Counter[str]:
         run.ended(900)
         while words not in run.said:
             assert "Traceback" not in run.said, run.said
+            for name, command in joined.items():
+                if command.process.poll() is not None:  # it had not been connected yet
+                    assert "The site ended; its log ends with" in command.said, command.said
+                    joined[name] = there.join(name, inside=under)
             run = start("resume" if there.home.status.exists() else "run", there.home.folder)
             run.ended(900)
     field.run("straight")
