@@ -5,8 +5,10 @@ a terminal would obey its escape codes, a reader its bidirectional overrides, an
 breaks.
 """
 
+import csv
 import datetime
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 NAME = 60  # characters of a name that are shown
@@ -49,6 +51,13 @@ def csv_cell(value: Any) -> Any:
         return value
     text = printable(value, len(value))
     return f"'{text}" if text.startswith(FORMULA) and len(text) > 1 else text
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as such a file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
+    return text.getvalue()
 
 
 def count(things: Sequence[Any] | int, name: str) -> str:

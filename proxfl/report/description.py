@@ -4,13 +4,11 @@ description.json    every column, of all sites and, where they told it, of each
 table-one.csv       the same as a table
 """
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from proxfl.console.words import csv_cell
+from proxfl.console.words import csv_text
 from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text
 from proxfl.tables.describe import Described
@@ -33,7 +31,7 @@ def write(where: Path, found: Mapping[str, Described], about: dict[str, Any]) ->
     heads, rows = table(found, about["smallest_cell"])
     with whole_folder(where) as made:
         documents.write_json(made / SUMMARY, summary(found, about) | {"heads": heads, "rows": rows})
-        write_text(made / TABLE, as_csv([heads, *rows]))
+        write_text(made / TABLE, csv_text([heads, *rows]))
 
 
 def summary(found: Mapping[str, Described], about: dict[str, Any]) -> dict[str, Any]:
@@ -80,12 +78,6 @@ def share(counts: dict[str, int | None], part: str) -> str:
         return "hidden"
     of = rows if part == MISSING or missing is None or rows is None else rows - missing
     return f"{held:,} ({held / of:.1%})" if of else f"{held:,}"
-
-
-def as_csv(rows: list[list[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([csv_cell(c) for c in row] for row in rows)
-    return text.getvalue()
 
 
 def notes(about: Mapping[str, Any]) -> str:

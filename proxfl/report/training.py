@@ -1,10 +1,10 @@
 """The report of one training run, from what its folder tells."""
 
 import datetime
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,13 +32,10 @@ MOST_FAULTS = 100  # of a table; manifest.json has the rest
 
 def page(saved: Saved) -> Page:
     made = Page(title(saved), lead(saved))
-    for heading, fill in SECTIONS.items():
-        if not there(heading, saved):
-            continue
-        if heading == INFERRED and saved.model.get("inference") is None:
-            continue
-        made.section(heading)
-        fill(made, saved)
+    for section in SECTIONS:
+        if section.there(saved):
+            made.section(section.heading)
+            section.fill(made, saved)
     return made
 
 
@@ -58,14 +55,6 @@ def lead(saved: Saved) -> str:
     model = saved.model
     nonzero = f"{len(model['nonzeros'])} of {np.size(model['coef'])} coefficients are not zero."
     return f"{verdict(model['certificate'])} {nonzero}"
-
-
-def there(heading: str, saved: Saved) -> bool:
-    if heading == SURVIVAL:
-        return "survival" in saved.model
-    if heading in (PRIVATE, CONVERGED):
-        return ("privacy" in saved.model) == (heading == PRIVATE)
-    return heading != DEPLOYED or "deployment" in saved.manifest
 
 
 def save(where: Path, fit: Fit, command: str) -> None:
@@ -367,21 +356,29 @@ def faults(made: Page, found: list[dict[str, Any]]) -> None:
     )
 
 
-DEPLOYED = "Deployment"  # there for real sites only
-SURVIVAL = "Survival"  # there for models of it
-PRIVATE, CONVERGED = "Privacy", "Convergence"  # one of them: noise leaves nothing to follow
-INFERRED = "Standard errors"  # there if they were asked for
-SECTIONS = {
-    "What was asked": asked,
-    PRIVATE: privacy,
-    "What was found": found,
-    INFERRED: inference,
-    SURVIVAL: survival,
-    "Certificate": certificate,
-    CONVERGED: convergence,
-    "Communication": communication,
-    "Sites": site_table,
-    DEPLOYED: deployment,
-    "Data": data,
-    "How to reproduce": again,
-}
+always = lambda saved: True
+private = lambda saved: "privacy" in saved.model
+
+
+class Section(NamedTuple):
+    """A part of the report, and of which results it speaks."""
+
+    heading: str
+    fill: Callable[[Page, Saved], None]
+    there: Callable[[Saved], bool] = always
+
+
+SECTIONS = (
+    Section("What was asked", asked),
+    Section("Privacy", privacy, private),
+    Section("What was found", found),
+    Section("Standard errors", inference, lambda saved: bool(saved.model.get("inference"))),
+    Section("Survival", survival, lambda saved: "survival" in saved.model),
+    Section("Certificate", certificate),
+    Section("Convergence", convergence, lambda saved: not private(saved)),  # noise leaves none
+    Section("Communication", communication),
+    Section("Sites", site_table),
+    Section("Deployment", deployment, lambda saved: "deployment" in saved.manifest),
+    Section("Data", data),
+    Section("How to reproduce", again),
+)

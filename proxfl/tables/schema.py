@@ -18,7 +18,6 @@ Columns that it does not name are left out. Levels come from the schema and neve
 that a site has the features of all levels, whichever its rows happen to have.
 """
 
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from proxfl.errors import InputError
+from proxfl.storage.toml import read_toml
 from proxfl.tables.formats import Frame, Source, quoted
 from proxfl.tables.kinds import KINDS, Column, Identifier
 
@@ -49,14 +49,9 @@ class Schema:
 
     @classmethod
     def read(cls, path: Path) -> "Schema":
+        held = read_toml(path, "schema")
         try:
-            return cls.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
-        except OSError:
-            raise InputError(f"{path}: the schema cannot be read; check the name.") from None
-        except UnicodeDecodeError:
-            raise InputError(f"{path}: the text is not UTF-8; save it so.") from None
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise InputError(f"{path}: this is not TOML: {error}; correct that line.") from None
+            return cls.from_dict(held)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 

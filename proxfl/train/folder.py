@@ -12,9 +12,7 @@ Each JSON file carries a digest of its content, and `manifest.json` those of the
 is written last but for the report: a run whose manifest says that it is finished is all there.
 """
 
-import csv
 import datetime
-import io
 import json
 import logging
 import os
@@ -28,7 +26,7 @@ import numpy as np
 import safetensors.numpy
 
 from proxfl import __version__, losses
-from proxfl.console.words import csv_cell
+from proxfl.console.words import csv_text
 from proxfl.errors import InputError
 from proxfl.storage import documents
 from proxfl.storage.files import litter, remove, write_bytes
@@ -177,12 +175,8 @@ def inference_told(found: Inference | None) -> dict[str, Any] | None:
 
 
 def inference_csv(lines: Mapping[str, Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    heads = list(next(iter(lines.values())))
-    table = csv.DictWriter(text, ["feature", *heads], lineterminator="\n")
-    table.writeheader()
-    table.writerows({"feature": csv_cell(name)} | dict(line) for name, line in lines.items())
-    return text.getvalue()
+    rows = ([name, *line.values()] for name, line in lines.items())
+    return csv_text([["feature", *next(iter(lines.values()))], *rows])
 
 
 def manifest_of(fit: Fit, command: str) -> dict[str, Any]:

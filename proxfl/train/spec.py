@@ -11,7 +11,6 @@ A TOML file is flat: a key is an option, spelt as here. Paths in it start from i
 """
 
 import os
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from proxfl.options.kinds import (
     whole,
 )
 from proxfl.options.option import by_key, known
+from proxfl.storage.toml import read_toml
 from proxfl.tables import Schema, Wanted
 from proxfl.train import penalties, privacy
 
@@ -198,8 +198,8 @@ class Spec(Options):
         """
         path, table = Path(path), cls.table()
         given = {key: known(table, key).read(value) for key, value in (given or {}).items()}
+        found = {key: v for key, v in read_toml(path).items() if key not in others}
         try:
-            found = {key: v for key, v in read_toml(path).items() if key not in others}
             held = {key: located(known(table, key), v, path.parent) for key, v in found.items()}
             return cls(**held | given)
         except InputError as error:
@@ -278,17 +278,6 @@ def check_site_intercepts(spec: Spec) -> None:
         raise InputError(f"a {spec.loss} model has no intercept; remove 'site_intercepts'.")
     if spec.intercept:
         raise InputError("with an intercept for each site there is no common one; keep one key.")
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise InputError("the file cannot be read; check the name.") from None
-    except UnicodeDecodeError:
-        raise InputError("the text is not UTF-8; save it so.") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"this is not TOML: {error}; correct that line.") from None
 
 
 def located(option: Option, value: Any, folder: Path) -> Any:

@@ -47,7 +47,7 @@ CASES = {
         "the weight of 'age' must be a non-negative number, got '-2'",
     ),
     "unknown key": ("good --config unknown.toml", "there is no key 'learning_rate'"),
-    "broken file": ("good --config broken.toml", "this is not TOML"),
+    "broken file": ("good --config broken.toml", "train: broken.toml: this is not TOML"),
     "unknown method": (
         f"good {OK} --algorithm fedsgd",
         "key 'algorithm' must be one of auto, newton, decoupled, ",
@@ -88,3 +88,10 @@ def test_an_unknown_option_is_refused_and_none_may_be_abbreviated(data):
     for option in ("--lasso", "--rou"):
         outcome = proxfl("train", data / "good", *OK.split(), option, "1")
         assert outcome.code == 2 and f"unrecognized arguments: {option}" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["train", "path"])
+@pytest.mark.parametrize("name", ["broken.toml", "nowhere.toml"])
+def test_a_file_of_options_that_cannot_be_read_is_named_once(data, command, name):
+    outcome = proxfl(command, data / "good", "--config", data / name)
+    assert outcome.code == 2 and outcome.err.count(f"{data / name}: ") == 1

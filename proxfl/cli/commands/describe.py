@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from proxfl.console.words import lines, printable
+from proxfl.console.words import csv_text, lines, printable
 from proxfl.errors import DONE, InputError
 from proxfl.storage.documents import read_json
 
@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from proxfl.report.description import as_csv, summary, table
+    from proxfl.report.description import summary, table
     from proxfl.storage.files import write_text
     from proxfl.tables import Schema
     from proxfl.tables.describe import describe
@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     found = describe(files, schema, args.smallest_cell)
     heads, rows = table(found, args.smallest_cell)
     if args.out is not None:
-        write_text(args.out, as_csv([heads, *rows]))
+        write_text(args.out, csv_text([heads, *rows]))
     if args.json:
         print(json.dumps(summary(found, {"smallest_cell": args.smallest_cell})))
         return 0

@@ -16,11 +16,12 @@ from proxfl.console.words import printable
 from proxfl.errors import DONE, NOT_CONVERGED, InputError
 from proxfl.storage.documents import read_json
 from proxfl.storage.files import refuse_full
+from proxfl.storage.toml import read_toml
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.fixed import applies
 from proxfl.train.folder import CHOSEN, REPORT, read
 from proxfl.train.folds import deal, path_with_folds
-from proxfl.train.spec import Spec, outcome_of, read_toml
+from proxfl.train.spec import Spec, outcome_of
 from proxfl.train.train import ConvergenceWarning, begin, read_tables, run
 
 EPILOG = """

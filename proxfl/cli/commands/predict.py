@@ -1,15 +1,13 @@
 """`proxfl predict MODEL FILE`: a line of CSV for each row of a file."""
 
 import argparse
-import csv
-import io
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from proxfl.cli.commands.evaluate import loaded
-from proxfl.console.words import csv_cell, printable
+from proxfl.console.words import csv_text, printable
 from proxfl.errors import InputError
 from proxfl.options.kinds import as_number
 
@@ -62,11 +60,7 @@ def predictions(applied: Any, args: argparse.Namespace) -> str:
         each = model.probabilities(A, offset)
         names = [f"probability_{label}" for label in model.classes]
         columns |= dict(zip(names, np.asarray(each).T.tolist(), strict=True))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    rows = [list(columns), *zip(*columns.values(), strict=True)]
-    writer.writerows([csv_cell(value) for value in row] for row in rows)
-    return text.getvalue()
+    return csv_text([list(columns), *zip(*columns.values(), strict=True)])
 
 
 def predicted(model: Any, values: Any) -> dict[str, list[Any]]:
