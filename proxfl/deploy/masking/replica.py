@@ -18,6 +18,8 @@ import numpy as np
 from proxfl.deploy.masking.digests import message
 from proxfl.engine import grid
 
+APART = 2.0**-24  # of the largest number of a question: by what two machines may differ in it
+
 
 @dataclass(frozen=True)
 class Question:
@@ -41,18 +43,30 @@ class Question:
         return message("question", *fields)
 
     def agrees(self, own: "Question") -> bool:
-        """Whether this, as it was asked, is the question one has come to oneself."""
+        """Whether this, as it was asked, is the question one has come to oneself, on a machine that
+        may round otherwise. How near it must be is no secret: one answers about one's own."""
         if (self.kind, self.length) != (own.kind, own.length):
             return False
         if self.numbers.keys() != own.numbers.keys():
             return False
-        return all(same(self.numbers[name], own.numbers[name]) for name in own.numbers)
+        sizes = [float(np.abs(a).max(initial=0.0)) for a in own.numbers.values() if is_real(a)]
+        apart = APART * max(sizes, default=0.0)
+        return all(same(self.numbers[name], a, apart) for name, a in own.numbers.items())
 
 
-def same(asked: np.ndarray, own: np.ndarray) -> bool:
-    if own.dtype.kind == "f":
-        return grid.agrees(asked, own)
-    return asked.dtype == own.dtype and np.array_equal(asked, own)
+def is_real(values: np.ndarray) -> bool:
+    return values.dtype.kind == "f"
+
+
+def same(asked: np.ndarray, own: np.ndarray, apart: float) -> bool:
+    """Whether numbers are alike: whole ones to the last, others on a grid and nearly."""
+    if (asked.dtype, asked.shape) != (own.dtype, own.shape):
+        return False
+    if not is_real(own):
+        return np.array_equal(asked, own)
+    with np.errstate(over="ignore", invalid="ignore"):  # whatever a server sends
+        near = np.abs(asked - own) <= apart
+        return bool(near.all()) and np.array_equal(asked, grid.rounded(asked))
 
 
 Ask = Callable[[Question], np.ndarray]

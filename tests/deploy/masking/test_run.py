@@ -100,14 +100,13 @@ def steered(party, change):
     "change",
     [
         lambda x: grid.rounded(x + 1e7 * np.eye(3)[0]),
-        lambda x: grid.rounded(x * (1 + 1e-9)),
-        lambda x: x + 2 * grid.step_of(x) * np.eye(3)[1],
+        lambda x: grid.rounded(x + 2.0**-23 * np.abs(x).max() * np.eye(3)[1]),
         lambda x: x + 1e-3 * grid.step_of(x),
         lambda x: x.astype(np.float32),
         lambda x: x[:2],
         lambda x: x * np.nan,
     ],
-    ids=["far", "near", "two places aside", "off the grid", "single", "shorter", "not numbers"],
+    ids=["far", "near", "off the grid", "single", "shorter", "not numbers"],
 )
 def test_a_server_alone_gets_no_question_through(change, party):
     with pytest.raises(Refused, match="Step 3 is not the question that follows"):
@@ -131,18 +130,21 @@ def test_machines_that_round_differently_follow_the_same_run(tmp_path, monkeypat
     assert party.run().content == plain_run().content
 
 
-def test_a_question_in_the_middle_of_two_places_may_be_at_either():
-    own = np.array([1.0, 0.5 + 0.5 * 2.0**-39])
-    assert grid.step_of(own) == 2.0**-39
-    for place in (0.5, 0.5 + 2.0**-39):
-        assert grid.agrees(np.array([1.0, place]), own)
-    for place in (own[1], 0.5 - 2.0**-39, 0.5 + 2.0**-38):
-        assert not grid.agrees(np.array([1.0, place]), own)
-    assert grid.agrees(np.zeros(2), np.zeros(2)) and not grid.agrees(np.full(2, 1e-30), np.zeros(2))
+def test_a_question_is_one_s_own_if_it_is_near_by_its_largest_number():
+    own = {"x": np.array([2.0, 0.5]), "small": np.array(1e-20), "k": np.array([3])}
+    asked = lambda **numbers: Question("gradient", own | numbers, 2).rounded()
+    agrees = lambda **numbers: asked(**numbers).agrees(Question("gradient", own, 2))
+    for near in (0.0, 2.0**-30, -(2.0**-24)):
+        assert agrees(x=own["x"] + near) and agrees(small=np.array(near))
+    assert not agrees(x=own["x"] + 2.0**-22) and not agrees(small=np.array(2.0**-22))
+    assert not agrees(k=np.array([4])) and not agrees(x=np.array([2.0, np.inf]))
+    nothing = Question("gradient", {"x": np.zeros(2)}, 2)
+    tiny = Question("gradient", {"x": np.full(2, 2.0**-99)}, 2)
+    assert nothing.agrees(nothing) and not tiny.agrees(nothing)
 
 
 def middling(ask):
-    """A run whose second coordinate is asked about in the middle of two places."""
+    """A run whose second coordinate is in the middle of two places."""
     x = np.array([1.0, 0.5 + 0.5 * 2.0**-39, 0.0])
     for _ in range(3):
         total = ask(Question("gradient", {"x": x}, FEATURES))
@@ -151,11 +153,12 @@ def middling(ask):
 
 
 def beside(ask):
-    """The server's side of the same, which asks about the other of the two each time."""
+    """The server's side of the same, which asks about the other of the two, or further away."""
+    aside = iter([0.0, 2.0**-26, -(2.0**-30), 0.0])
 
     def asking(question):
         x, place = question.rounded().numbers["x"].copy(), question.numbers["x"][1]
-        x[1] = 2 * place - x[1]
+        x[1] = 2 * place - x[1] + next(aside)
         assert x[1] != question.rounded().numbers["x"][1]
         return ask(replace(question, numbers={"x": x}))
 
@@ -163,7 +166,9 @@ def beside(ask):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_which_of_two_neighbours_is_asked_about_changes_no_answer(restarted, tmp_path, monkeypatch):
+def test_which_of_the_places_nearby_is_asked_about_changes_no_answer(
+    restarted, tmp_path, monkeypatch
+):
     """Else the difference of two answers would show the sum's curvature in that direction."""
     monkeypatch.setattr(runs, "program", middling)
     parties = [Party(tmp_path / name) for name in ("honest", "hostile")]
