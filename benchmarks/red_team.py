@@ -89,6 +89,12 @@ MEMBER = {
         "tilt, heavy tails": (lambda a: tilt(a, 30), {"heavy": True}),
         "outliers, heavy tails": (tail, {"heavy": True}),
     }.items()
+} | {
+    f"solve all of 2 x {SMALL} rows, with Hessians": (MORE, TABLE),
+    f"solve all of 2 x {SMALL} rows, a plan without Hessians": (
+        MORE,
+        TABLE | {"algorithm": "decoupled"},
+    ),
 }
 
 

@@ -151,6 +151,9 @@ class Colluder:
     def gradient(self, w, b):
         return self.sum_of([one.gradient(w, b) for one in self.each])
 
+    def hessian(self, w, b):
+        return self.sum_of([one.hessian(w, b) for one in self.each])
+
     def sum_of(self, told):
         self.asked += 1
         flagged = any(one is None for one in told)
