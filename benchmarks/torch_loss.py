@@ -6,6 +6,7 @@ clients by `torch.func.vmap`, or one after the other. What is over is the way fr
 and back, and the algorithm itself. Both must agree on the gradients before they are timed.
 """
 
+import os
 import time
 from typing import Any
 
@@ -122,6 +123,7 @@ def run(repeats: int = 21) -> dict[str, Any]:
             "device": device,
             "threads": torch.get_num_threads(),
         },
+        "load": os.getloadavg()[0],
     }
     if device == "cpu":
         spent = interleaved(calls, repeats, many, time.process_time)
