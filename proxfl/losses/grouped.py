@@ -47,7 +47,7 @@ def tenths(y: np.ndarray, mean: np.ndarray, weight: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):  # models that are far off
         parts = np.stack([w, w * mean, w * y, w * (y - mean) ** 2], axis=1)
     made, before = np.zeros((GROUPS, parts.shape[1])), np.append(0.0, np.cumsum(w))
-    ends = ends_of(mean, before)
+    ends = ends_of(mean, before) if len(w) else []
     for start, end in zip([0, *ends], ends, strict=False):
         middle = (before[start] + before[end]) / (2 * before[-1])
         made[int(GROUPS * middle)] += parts[start:end].sum(axis=0)

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jinja2
-import numpy as np
 
-from proxfl.console.words import called, printable
+from proxfl.console.words import printable
 from proxfl.report.page import cell
 from proxfl.report.training import lead, remarks, title
 from proxfl.train.saved import Saved
 from proxfl.train.spec import in_words
-from proxfl.train.terms import table_of
+from proxfl.train.terms import intercept, table_of
 
 MOST_ROWS = 20
 TEMPLATE = """
@@ -42,7 +41,7 @@ TEMPLATE = """
 
 def html(saved: Saved) -> str:
     """What was fitted, its certificate, the largest coefficients, and how much each site weighs."""
-    texts = [in_words(saved.spec), lead(saved), *remarks(saved.model), intercept(saved)]
+    texts = [in_words(saved.spec), lead(saved), *remarks(saved.model), intercept(saved.model)]
     sites = [[site[key] for key in ("name", "rows", "weight")] for site in saved.manifest["sites"]]
     tables = [
         table(*table_of(saved.model), whole="coef"),
@@ -60,12 +59,3 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], whole: str) -> di
     """Its first rows; `whole` has all of them."""
     shown = [[cell(value) for value in row] for row in rows[:MOST_ROWS]]
     return {"heads": heads, "rows": shown, "more": max(0, len(rows) - MOST_ROWS), "whole": whole}
-
-
-def intercept(saved: Saved) -> str | None:
-    if not saved.spec.intercept:
-        return None
-    values = np.atleast_1d(saved.model["intercept"]).tolist()
-    names = [f"{called(label)} " for label in saved.model["outputs"]] if len(values) > 1 else [""]
-    each = ", ".join(f"{name}{value:.4g}" for name, value in zip(names, values, strict=True))
-    return f"Intercept: {each}."

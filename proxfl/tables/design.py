@@ -29,10 +29,11 @@ class Wanted(NamedTuple):
         return [usual] * len(columns) if schema is None else schema.rules(columns, usual)
 
     def rule(self, target: str, usual: str) -> str:
-        """The same for the target."""
+        """The same for the target, which is never filled in."""
         if self.schema is None or target not in self.schema.columns:
             return usual
-        return self.schema.columns[target].missing or usual
+        own = self.schema.columns[target].missing
+        return own if own in ("refuse", "drop") else usual
 
 
 ALL = Wanted()
@@ -62,11 +63,12 @@ def read_beside(path: Source, frame: Frame, wanted: Wanted) -> np.ndarray:
     for k, name in enumerate(wanted.beside):
         refuse_lacking(path, [name], list(frame.columns), "the command names it")
         schema = wanted.schema
-        known = schema is not None and name in schema.columns
-        A = (schema.encode if known else as_numbers)(path, frame, [name])  # type: ignore[union-attr]
-        if A.shape[1] != 1:
+        if schema is None or name not in schema.columns:
+            found[:, k] = as_numbers(path, frame, [name])[:, 0]
+            continue
+        if len(schema.columns[name].names(name)) != 1:
             raise InputError(f"{path}: column {name!r} is not one number a row; name another.")
-        found[:, k] = A[:, 0]
+        found[:, k] = schema.encode(path, frame, [name])[:, 0]  # without what says what is missing
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
-from proxfl.console.words import count
+from proxfl.console.words import count, printable
 from proxfl.tables.formats import is_sparse, quoted, read_frame
 from proxfl.tables.kinds import (
     FALSE,
@@ -27,6 +27,7 @@ from proxfl.tables.values import ENOUGH, NEARLY_ALL, Series, to_days, to_numbers
 
 FEW = 10  # whole numbers that are so few may be codes
 MOST = 50  # levels that a person would look through
+SHORT = 24  # characters of a level, among others
 FOR_NONE = (9, 99, 999, 9999, 99999)  # or less than 0
 # Day or month first, or with words for months: which of the first two it is, no text says.
 OTHER_DATES = r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?|\d{1,2}[ .-]*[^\W\d]{3,9}[ .,-]*\d{2,4}"
@@ -102,7 +103,9 @@ def first_that_fits(pooled: Pooled, held: dict[str, Series]) -> Draft:
     if len(pooled.distinct) == 1:
         return Draft(Identifier(), ("it has one value at all sites together",))
     if pooled.names_the_site:
-        return Draft(Identifier(), ("every site has one value, which names it",))
+        return Draft(
+            Identifier(), ("one value in all rows of a site: it tells of sites, not rows",)
+        )
     if ordered is not None:
         return Draft(Ordered(levels=ordered), ())
     if set(pooled.text.str.lower()) <= {*TRUE, *FALSE}:
@@ -167,11 +170,12 @@ def as_dates(pooled: Pooled) -> Draft | None:
         like_dates = pooled.text.str.fullmatch(OTHER_DATES).mean() >= NEARLY_ALL
         return Draft(Identifier(), (NOT_AS_DATES,)) if like_dates else None
     first = np.array(np.nanmin(days), "int64").astype("datetime64[D]").astype("datetime64[Y]")
-    doubts = ["days since a year of no meaning"]
+    since = f"{first}-01-01"
+    doubts = [f"its days are counted from {since}: another day may mean more"]
     if wrong.any():
         where = quoted(sorted(set(pooled.sites[wrong])))
         doubts.append(f"no date in {count(int(wrong.sum()), 'row')} at {where}")
-    return Draft(Date(since=f"{first}-01-01"), tuple(doubts))
+    return Draft(Date(since=since), tuple(doubts))
 
 
 def as_levels(pooled: Pooled) -> Draft:
@@ -202,14 +206,17 @@ def as_texts(pooled: Pooled) -> Draft:
     at = {level: set(pooled.sites[(pooled.text == level).to_numpy()]) for level in levels}
     alone = [level for level in levels if len(at[level]) == 1]
     if alone and len(set(pooled.sites)) > 1:
-        doubts.append(f"at one site only: {quoted(alone)}")
+        doubts.append(
+            f"at one site only: {quoted([printable(level, SHORT) for level in alone], 3)}"
+        )
     return Draft(Category(levels=levels, reference=usual), tuple(doubts))
 
 
 def filled(draft: Draft, pooled: Pooled) -> tuple[Draft, str]:
     """Levels get a feature for rows without one, numbers their mean; a person may say otherwise."""
     rule = "indicator" if draft.column.classes else "mean"
-    share = f"{pooled.missing} of {pooled.missing + len(pooled.text)} values are missing"
+    are = "is" if pooled.missing == 1 else "are"
+    share = f"{pooled.missing} of {pooled.missing + len(pooled.text)} values {are} missing"
     return draft._replace(column=draft.column.replace(missing=rule)), share
 
 

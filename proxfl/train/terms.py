@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from proxfl.console.words import called
 from proxfl.tables import Schema
 from proxfl.train.model import output_key
+from proxfl.train.spec import Spec
 
 
 class Term(NamedTuple):
@@ -19,7 +21,9 @@ class Term(NamedTuple):
         """Its number, or its numbers in words."""
         if len(self.entries) == 1 and self.entries[0][0] == "":
             return self.entries[0][1]
-        return ", ".join(f"{label} {value:.3g}".strip() for label, value in self.entries)
+        named = (f"{label}: " if label else "" for label, _ in self.entries)
+        values = (f"{value:.3g}" for _, value in self.entries)
+        return ", ".join(map("".join, zip(named, values, strict=True)))
 
 
 def terms(model: Mapping[str, Any], values: Mapping[str, float]) -> list[Term]:
@@ -44,6 +48,19 @@ def table_of(model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
         return ["feature", "value"], [[t.name, t.shown()] for t in terms(model, values)]
     columns = ["feature", output_key(model["classes"]), "value"]
     return columns, [[entry[key] for key in columns] for entry in entries]
+
+
+def intercept(model: Mapping[str, Any]) -> str | None:
+    """A sentence on what is added to all scores, if anything is."""
+    spec = Spec.from_dict(model["problem"])
+    if spec.site_intercepts:
+        return "Each site has an intercept of its own, which stays there."
+    if not spec.intercept:
+        return None
+    values = np.atleast_1d(model["intercept"]).tolist()
+    names = [f"{called(label)} " for label in model["outputs"]] if len(values) > 1 else [""]
+    each = ", ".join(f"{name}{value:.4g}" for name, value in zip(names, values, strict=True))
+    return f"Intercept: {each}."
 
 
 def schema_of(model: Mapping[str, Any]) -> Schema | None:

@@ -53,7 +53,7 @@ def test_a_factor_is_one_row_on_the_terminal_and_in_the_report(fitted):
     folder = fitted("schema")[1]
     shown = proxfl("inspect", folder)
     page = (folder / "report.html").read_text()
-    assert "ward=" not in shown.out and "ward" in shown.out and "east " in shown.out
+    assert "ward=" not in shown.out and "ward" in shown.out and "east: " in shown.out
     assert "1 for the level named; north is 0 in all, as are unknown levels" in page
 
 

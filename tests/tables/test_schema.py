@@ -175,6 +175,23 @@ def test_missing_values_are_settled_column_by_column(tmp_path):
     )
 
 
+@pytest.mark.parametrize("rule", ["mean", "indicator"])
+def test_a_draft_s_rule_for_missing_values_drops_no_target_and_adds_nothing_beside(tmp_path, rule):
+    holes = TABLE.assign(pain=TABLE["pain"].where(TABLE.index != 4), y=TABLE["y"].abs())
+    holes.loc[6, "y"] = np.nan
+    held = HELD | {"pain": HELD["pain"] | {"missing": rule}}
+    path, schema = write(tmp_path, holes), Schema.from_dict(held)
+    with_y = Schema.from_dict(held | {"y": {"kind": "number", "missing": rule}})
+    assert "target 'pain' has no value in data row 5" in said(read, path, schema, target="pain")
+    assert read(path, schema, target="pain", missing="drop").rows == ROWS - 1
+    assert "column 'y' has no value in data row 7" in said(
+        read, path, with_y, target="age", beside=("y",)
+    )
+    found = read(path, with_y, target="age", missing="drop", beside=("y",))
+    np.testing.assert_array_equal(found.beside["y"], holes["y"].dropna())
+    assert found.rows == ROWS - 1 and not any(name.startswith("y") for name in found.features)
+
+
 def test_rows_to_predict_have_the_features_of_training(tmp_path):
     path = write(tmp_path, TABLE.drop(columns=["y", "patient"]).iloc[:5])
     found = read_features(path, FEATURES[::-1], "refuse", SCHEMA)
@@ -269,13 +286,20 @@ DOUBTS = [
     ([[0, *range(99)], range(99, 199)], "number", "nearly every row has a number of its own"),
     ([[f"n{k}" for k in range(30)], [f"m{k}" for k in range(30)]], "identifier", "a text of its"),
     ([[f"n{k}" for k in range(60)] * 2, ["n1"] * 9], "identifier", "60 different texts are many"),
-    ([["n"] * 30, ["s"] * 30], "identifier", "which names it"),
+    ([["n"] * 30, ["s"] * 30], "identifier", "it tells of sites, not rows"),
     ([[1, 2] * 15, [1, 2] * 15], "category", "two whole numbers, taken for codes"),
     ([[1, 2, 3] * 10, [1, 2] * 15], "number", "3 different whole numbers: codes"),
     ([[0.5] * 29 + ["?"], [1.5] * 30], "number", "no number in 1 row at 's0'"),
     ([["a", "A"] * 15, ["a", "b"] * 15], "category", "differ by spelling only"),
     ([["a", "b"] * 15, ["a", "c"] * 15], "category", "at one site only: 'b', 'c'"),
+    (
+        [["a", "a long text whose middle nobody reads: b"] * 15, ["a", "a long, c", "d", "e"] * 15],
+        "category",
+        "at one site only: 'a long text …dy reads: b', 'a long, c', 'd' and 1 more",
+    ),
     ([[1.5, None] * 15, [1.5, 2.5] * 15], "number", "15 of 60 values are missing"),
+    ([[1.5, None], [1.5, 2.5] * 15], "number", "1 of 32 values is missing"),
+    ([["2024-03-01", "2024-04-01"] * 15, ["2025-03-02"] * 30], "date", "counted from 2024-01-01"),
     ([[None] * 30, [None] * 30], "identifier", "no value at any site"),
     ([["25/03/2024", "26/03/2024"] * 15, ["1/4/2024"] * 30], "identifier", "dates, it seems"),
     (

@@ -36,7 +36,10 @@ def main(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     write_text(args.out, text)
-    rows = [[name, d.column.name, "; ".join(d.doubts)] for name, d in drafts.items()]
+    rows = []
+    for name, (column, doubts) in drafts.items():
+        first, *others = doubts or ("",)
+        rows += [[name, column.name, first], *(["", "", doubt] for doubt in others)]
     show("", ["column", "kind", "to look at"], rows)
     print(f"Schema: {printable(args.out)}")
     return 0

@@ -11,7 +11,7 @@ from proxfl.console.words import printable, size
 from proxfl.report.training import remarks, verdict
 from proxfl.train.folder import REPORT
 from proxfl.train.saved import Saved
-from proxfl.train.terms import table_of
+from proxfl.train.terms import intercept, table_of
 
 MOST_ROWS = 20
 
@@ -69,8 +69,7 @@ def show_model(model: Any) -> None:
         show("", columns, rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         print(f"... and {len(rows) - MOST_ROWS} smaller ones, in model.json.")
-    print("Intercept:", json.dumps(by_output(model)))
-    for sentence in remarks(model):
+    for sentence in filter(None, [intercept(model), *remarks(model)]):
         print(sentence)
     if certificate["objective"] is not None:
         print(f"Objective: {certificate['objective']:.12g}")
