@@ -9,8 +9,6 @@ it can be added over sites; between two of them, it is on a cubic spline.
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.optimize import brentq
 
 from proxfl.losses.outcomes import Outcome, inverse
 
@@ -66,5 +64,8 @@ def root(slopes: np.ndarray, rising: np.ndarray) -> float:
     """Where values that rise with slopes are 0; NaN outside of these."""
     if not rising[0] < 0 <= rising[-1]:
         return float("nan")
+    from scipy.interpolate import CubicSpline  # here: imports for which no training waits
+    from scipy.optimize import brentq
+
     after = int(np.argmax(rising >= 0))
     return cast(float, brentq(CubicSpline(slopes, rising), slopes[after - 1], slopes[after]))

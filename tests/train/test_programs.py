@@ -1,6 +1,8 @@
-"""What training compiles: a command's time on small data is that of its programs."""
+"""What training waits for on small data: the programs it compiles, and what it imports."""
 
 import logging
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -38,3 +40,12 @@ def test_a_certified_model_takes_whole_steps_and_no_single_operations(intercept,
     assert "learn" in compiled
     of_jax = {name for name in compiled if hasattr(jnp, name) or hasattr(jax.lax, name)}
     assert of_jax <= {"conjugate"}  # what sites are asked has that name too
+
+
+def test_training_and_its_report_wait_for_no_part_of_scipy_but_sparse_arrays():
+    code = (
+        "import sys, proxfl.cli.commands.train, proxfl.report.training\n"
+        "parts = {'special', 'optimize', 'interpolate', 'stats', 'linalg'}\n"
+        "found = {part for part in parts if 'scipy.' + part in sys.modules}; assert not found, found"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True)
