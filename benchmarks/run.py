@@ -21,6 +21,7 @@ ALL = (
     "torch_loss",
     "sparse",
     "clients",
+    "processes",
     "sweeps",
     "pooled",
     "flower",
