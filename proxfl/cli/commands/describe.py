@@ -4,11 +4,12 @@ import argparse
 import json
 from pathlib import Path
 
-from proxfl.console.words import csv_text, lines, printable
+from proxfl.cli.shared.arguments import refuse_there
+from proxfl.console.words import count, csv_text, lines, printable
 from proxfl.errors import DONE, InputError
 from proxfl.storage.documents import read_json
 
-MOST_SITES = 6  # columns of a terminal
+LEAST = 4  # columns that are shown, however wide: of all sites together, and of one
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +32,7 @@ def main(args: argparse.Namespace) -> int:
 
     if args.smallest_cell < 1:
         raise InputError(f"--smallest-cell must be at least 1, got {args.smallest_cell}.")
-    if args.out is not None and args.out.exists():
-        raise InputError(f"{args.out}: there is such a file already; choose another name.")
+    refuse_there(args.out)
     files = files_in(args.sites)
     for file in files:
         refuse_without_names(file)
@@ -51,12 +51,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def tell(heads: list[str], rows: list[list[str]]) -> None:
-    from proxfl.console.table import show
+    from proxfl.console.table import fitting, show
 
-    few = MOST_SITES + 3
+    few = fitting(heads, rows, LEAST)
     show("", heads[:few], [row[:few] for row in rows])
     if len(heads) > few:
-        print(f"... and {len(heads) - few} more sites, in --json and --out.")
+        print(f"... and {count(len(heads) - few, 'more site')}, in --json and --out.")
     print("Of numbers: mean (standard deviation), median [quartiles]; a quartile is off by at most")
     print("a hundredth of the standard deviation. Of levels: rows (share of rows that have one).")
 

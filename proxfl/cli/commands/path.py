@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proxfl.cli.shared import options
-from proxfl.cli.shared.arguments import unused
+from proxfl.cli.shared.arguments import add_config, add_json, unused
 from proxfl.console.progress import progress
 from proxfl.console.table import show as table
 from proxfl.console.words import printable
@@ -42,8 +42,8 @@ disk is full or read-only (nothing written), 130 interrupted (nothing written).
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add(parser)
     add_choice(parser)
-    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    add_config(parser)
+    add_json(parser)
     parser.epilog = options.conventions() + "\n" + EPILOG
 
 

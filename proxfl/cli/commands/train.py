@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxfl.cli.shared import options
+from proxfl.cli.shared.arguments import add_config, add_json, unused
 from proxfl.cli.shared.arguments import folder as to_folder
-from proxfl.cli.shared.arguments import unused
 from proxfl.console import sinks
 from proxfl.console.progress import progress
 from proxfl.console.words import printable
@@ -36,10 +36,10 @@ says so), 4 the disk is full or read-only (--resume goes on once it is not), 130
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add(parser)
-    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
+    add_config(parser)
     resume = "go on with the run in this folder; only --rounds and --tol may be given anew"
     parser.add_argument("--resume", type=Path, metavar="DIR", help=resume)
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    add_json(parser)
     events = "send the rounds to TensorBoard files"
     parser.add_argument("--tensorboard", type=to_folder, metavar="DIR", help=events)
     parser.add_argument("--mlflow", metavar="URI", help="send the rounds to an MLflow server")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from proxfl.console.words import printable
-from proxfl.errors import BAD_INPUT
+from proxfl.errors import BAD_INPUT, InputError
 from proxfl.options.kinds import BILLION
 
 LONGEST = 50  # characters of a target in the name of a folder
@@ -110,6 +110,26 @@ def unused(command: str, target: str) -> Path:
         number += 1
         path = Path("out", f"{name}-{number}")
     return path
+
+
+def add_folder(
+    parser: argparse.ArgumentParser, which: str = "the folder of the federation"
+) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help=which)
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def refuse_there(path: Path | None) -> None:
+    """A file that is written once is not written over."""
+    if path is not None and path.exists():
+        raise InputError(f"{path}: there is such a file already; choose another name.")
 
 
 def add_own(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,9 @@
 """`proxfl federate approve DIR STUDY --site NAME`: a person's word for a study that waits."""
 
 import argparse
-from pathlib import Path
 
 from proxfl.cli.commands.federate.studies import DIGITS, office_of
+from proxfl.cli.shared.arguments import add_folder
 from proxfl.console.words import lines
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
@@ -11,7 +11,7 @@ from proxfl.errors import InputError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, metavar="DIR", help="the folder from which the site joined")
+    add_folder(parser, "the folder from which the site joined")
     add("study", metavar="STUDY", help="its name, or the first digits of its digest")
     add("--site", required=True, metavar="NAME", help="the site")
 

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from proxfl.cli.shared.arguments import add_folder, refuse_there
 from proxfl.console.table import show
 from proxfl.console.words import printable
 from proxfl.deploy.ops.home import Home
@@ -11,7 +12,7 @@ from proxfl.errors import DONE, FAILED, InputError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, metavar="DIR", help="the folder from which the site joined")
+    add_folder(parser, "the folder from which the site joined")
     add("--site", required=True, metavar="NAME", help="the site")
     add("--head", metavar="N:DIGEST", help="a head of the log that was copied earlier")
     add("--out", type=Path, metavar="FILE.html", help="write a page of all of it there")
@@ -26,8 +27,7 @@ def main(args: argparse.Namespace) -> int:
     folder = Home(args.folder.resolve()).site(args.site)
     if not folder.exists():
         raise InputError(f"{folder}: site {args.site!r} has not joined from this folder.")
-    if args.out is not None and args.out.exists():
-        raise InputError(f"{args.out}: there is such a file already; choose another name.")
+    refuse_there(args.out)
     wrong = list(audit.faults(folder))
     if args.head is not None:
         wrong += audit.faults(folder, audit.Head.of(args.head))

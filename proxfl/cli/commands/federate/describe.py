@@ -10,14 +10,13 @@ from proxfl.deploy.ops.home import Home
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, metavar="DIR", help="the folder of the federation")
-    add("study", metavar="NAME", help="what to call the study")
+    study.add_name(parser)
     what = "what the columns are, and all levels there may be"
     add("--schema", type=Path, required=True, metavar="FILE.toml", help=what)
     small = "the rows of a site behind anything it tells, at least (default: 5)"
     add("--smallest-cell", type=count, default=5, metavar="N", help=small)
     study.add_unmasked(parser)
-    add("--out", type=Path, help="the folder for the results (default: in DIR)")
+    run.add_out(parser)
     run.shared_arguments(parser)
 
 
@@ -30,6 +29,4 @@ def main(args: argparse.Namespace) -> int:
     members, schema = read_membership(home.folder), Schema.read(args.schema)
     about = (members.name, members.sites, schema, args.smallest_cell, args.unmasked)
     asked = make_description(args.study, *about)
-    run.running(home)  # or there would be a study that nobody asked
-    study.keep(home, asked)
-    return run.main(args)
+    return run.ask_new(home, asked, args)

@@ -12,12 +12,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from proxfl.cli.commands.evaluate import add_how
 
     add = parser.add_argument
-    add("folder", type=Path, metavar="DIR", help="the folder of the federation")
-    add("study", metavar="NAME", help="what to call the study")
+    study.add_name(parser)
     add("--model", type=Path, required=True, metavar="MODEL", help="a result folder or model.json")
     add_how(parser)
     study.add_unmasked(parser)
-    add("--out", type=Path, help="the folder for the results (default: in DIR)")
+    run.add_out(parser)
     run.shared_arguments(parser)
 
 
@@ -33,6 +32,4 @@ def main(args: argparse.Namespace) -> int:
     members = read_membership(home.folder)
     about = (args.study, members.name, members.sites, text, how_of(args), args.unmasked)
     asked = make_evaluation(*about)
-    run.running(home)  # or there would be a study that nobody asked
-    study.keep(home, asked)
-    return run.main(args)
+    return run.ask_new(home, asked, args)

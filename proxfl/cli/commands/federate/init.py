@@ -8,7 +8,7 @@ from pathlib import Path
 
 from proxfl.cli.commands.federate import study
 from proxfl.cli.shared import options
-from proxfl.cli.shared.arguments import host
+from proxfl.cli.shared.arguments import add_config, host
 from proxfl.deploy.ops.home import Home
 from proxfl.storage.files import refuse_full
 from proxfl.train.spec import Spec, describe
@@ -78,7 +78,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=host,
         help="the names by which sites will call the server",
     )
-    add("--config", type=Path, metavar="FILE.toml", help="a file of options")
+    add_config(parser)
     study.add_unmasked(parser)
     options.add(parser, without=("sites", "out"))
 

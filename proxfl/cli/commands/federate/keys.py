@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from proxfl.cli.shared.arguments import add_commands
+from proxfl.cli.shared.arguments import add_commands, add_folder
 from proxfl.console.table import show
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
@@ -19,7 +19,7 @@ class Action(NamedTuple):
     more: Callable[[argparse.ArgumentParser], None]
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+        add_folder(parser)
         self.more(parser)
 
 

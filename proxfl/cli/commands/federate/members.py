@@ -1,11 +1,11 @@
 """`proxfl federate members DIR`: who takes part, and whom a site knows, by a person's word."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from proxfl.cli.commands.federate.keys import shut_out
 from proxfl.cli.commands.federate.studies import DIGITS, office_of
+from proxfl.cli.shared.arguments import add_folder
 from proxfl.console.table import show
 from proxfl.console.words import printable
 from proxfl.deploy.ops.home import Home
@@ -13,7 +13,7 @@ from proxfl.errors import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add_folder(parser)
     what = parser.add_mutually_exclusive_group()
     add = what.add_argument
     add("--site", metavar="NAME", help="at a site: the words of the members that it knows")

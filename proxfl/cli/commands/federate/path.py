@@ -1,10 +1,10 @@
 """`proxfl federate path DIR NAME --target COLUMN --loss LOSS`: a weight, chosen at the sites."""
 
 import argparse
-from pathlib import Path
 
 from proxfl.cli.commands.federate import run, study
 from proxfl.cli.shared import options
+from proxfl.cli.shared.arguments import add_config
 from proxfl.deploy.ops.home import Home
 
 OF_THE_RUN = ("out", "wait", "deadline", "json")
@@ -18,14 +18,12 @@ again with 'proxfl federate run' and 'resume'. Areas under curves are not among 
 def arguments(parser: argparse.ArgumentParser) -> None:
     from proxfl.cli.commands.path import add_choice
 
-    add = parser.add_argument
-    add("folder", type=Path, metavar="DIR", help="the folder of the federation")
-    add("study", metavar="NAME", help="what to call the study")
-    add("--config", type=Path, metavar="FILE.toml", help="a file of options")
+    study.add_name(parser)
+    add_config(parser)
     study.add_unmasked(parser)
     options.add(parser, without=("sites", "out"))
     add_choice(parser)
-    add("--out", type=Path, help="the folder for the results (default: in DIR)")
+    run.add_out(parser)
     run.add_patience(parser, without=("quorum",))
     parser.epilog = EPILOG
 

@@ -8,13 +8,14 @@ from proxfl.cli.commands.federate import run as running
 from proxfl.cli.commands.federate.standing import resumption
 from proxfl.cli.commands.train import conclude, is_finished
 from proxfl.cli.shared import options
+from proxfl.cli.shared.arguments import add_folder
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
 from proxfl.train.folder import MANIFEST, read_manifest
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add_folder(parser)
     running.shared_arguments(parser)
 
 

@@ -15,7 +15,7 @@ from proxfl.cli.commands.federate.standing import ENDED, last_status, resumption
 from proxfl.cli.commands.federate.watching import follow, let_end
 from proxfl.cli.commands.train import conclude
 from proxfl.cli.shared import options
-from proxfl.cli.shared.arguments import count
+from proxfl.cli.shared.arguments import add_folder, add_json, count
 from proxfl.console.words import printable
 from proxfl.deploy.ops.home import EXCHANGES, Address, Home, read_json
 from proxfl.deploy.protocol.study import LOOSE
@@ -42,11 +42,15 @@ PATIENCE = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add_folder(parser)
     only = "the study to ask (default: the only one)"
     parser.add_argument("study", nargs="?", metavar="STUDY", help=only)
-    parser.add_argument("--out", type=Path, help="the folder for the results (default: in DIR)")
+    add_out(parser)
     shared_arguments(parser)
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, help="the folder for the results (default: in DIR)")
 
 
 def shared_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +64,7 @@ def add_patience(parser: argparse.ArgumentParser, without: Collection[str] = ())
     for name, (kind, line) in PATIENCE.items():
         if name not in without:
             parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, help=line)
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -79,6 +83,13 @@ def main(args: argparse.Namespace) -> int:
         unfinished = f"The run in {before['out']} was not finished; this is a new one."
         note = f"{unfinished} To go on with that: {resumption(home)}"
     return carry_out(home, out.resolve(), args, before={"study": asked.name}, note=note)
+
+
+def ask_new(home: Home, asked: Any, args: argparse.Namespace) -> int:
+    """Write a study and ask it, if a server is there: else nobody would have asked it."""
+    running(home)
+    study.keep(home, asked)
+    return main(args)
 
 
 def begun_at(home: Home, asked: Any) -> Path | None:

@@ -4,11 +4,10 @@ import argparse
 import os
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from proxfl.cli.commands.federate.watching import until_stopped
-from proxfl.cli.shared.arguments import host, port
+from proxfl.cli.shared.arguments import add_folder, host, port
 from proxfl.console.words import printable
 from proxfl.deploy.ops.home import Home, Registered, read_json, write_json
 from proxfl.errors import InputError
@@ -18,7 +17,7 @@ PORT = 9092
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add_folder(parser)
     add(
         "--host",
         type=host,

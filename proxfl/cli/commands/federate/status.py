@@ -1,7 +1,6 @@
 """`proxfl federate status DIR`: who is there, and how the last run stands."""
 
 import argparse
-from pathlib import Path
 
 from proxfl.cli.commands.federate.run import running
 from proxfl.cli.commands.federate.serve import certificate_warning
@@ -12,6 +11,7 @@ from proxfl.cli.commands.federate.standing import (
     resumption,
     standing,
 )
+from proxfl.cli.shared.arguments import add_folder
 from proxfl.console.table import show
 from proxfl.console.words import printable
 from proxfl.deploy.ops.home import Home
@@ -19,7 +19,7 @@ from proxfl.errors import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add_folder(parser)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -1,9 +1,9 @@
 """`proxfl federate studies DIR`: what was or may be asked, at the server or at a site."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from proxfl.cli.shared.arguments import add_folder
 from proxfl.console.table import show
 from proxfl.console.words import called, count
 from proxfl.deploy.ops.home import Home
@@ -14,7 +14,7 @@ DIGITS = 16  # of a digest, in a table
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add_folder(parser)
     add(
         "--site",
         metavar="NAME",

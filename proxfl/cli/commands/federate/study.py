@@ -2,21 +2,27 @@
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import Any
 
 from proxfl.cli.shared import options
+from proxfl.cli.shared.arguments import add_config, add_folder
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
 from proxfl.train.spec import Spec, describe
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the federation")
+    add_folder(parser)
     parser.add_argument("name", metavar="NAME", help="what to call the study")
-    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="a file of options")
+    add_config(parser)
     add_unmasked(parser)
     options.add(parser, without=("sites", "out"))
+
+
+def add_name(parser: argparse.ArgumentParser) -> None:
+    """A federation, and a study in it that is to be written."""
+    add_folder(parser)
+    parser.add_argument("study", metavar="NAME", help="what to call the study")
 
 
 def add_unmasked(parser: argparse.ArgumentParser) -> None:
