@@ -35,6 +35,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 check_types_of("proxfl")
 
+# Nothing loses power here: what a write is worth then is tested on a disk that forgets what was not
+# synchronised (`storage/faulty.py`), and the real one is slow.
+os.fsync = lambda handle: None
+
 PLENTY = 1.9e9  # bytes of memory; imports alone take half of that
 trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda pad: 0)  # glibc keeps what is freed
 

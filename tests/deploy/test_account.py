@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import shutil
 
 import jax
@@ -41,9 +40,8 @@ TOLD = epsilon(8.0, 4, 1e-6)  # of a whole study
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Nothing here is about power loss or pictures."""
+    """Nothing here is about pictures."""
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def noisy(folder, masked=False, **options):

@@ -45,12 +45,6 @@ PROBLEMS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch):
-    """Nothing here is about power loss."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 @pytest.fixture(scope="module")
 def judges():
     """By problem, what gives the relative gap of a model on the honest rows."""

@@ -1,7 +1,5 @@
 """Members come and go while server and sites run."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,6 @@ from tests.deploy.field import NAMES, Field
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def members(folder, *words):

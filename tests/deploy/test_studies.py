@@ -1,7 +1,6 @@
 """A federation that lives: studies come and go, and a site has its say about each."""
 
 import json
-import os
 import random
 
 import numpy as np
@@ -48,9 +47,8 @@ from tests.deploy.red_team import USUAL, Attacker, victim
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Nothing here is about power loss or pictures."""
+    """Nothing here is about pictures."""
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def test_studies_follow_one_another_and_nobody_is_started_again(tmp_path):

@@ -1,7 +1,5 @@
 """A server alone chooses no model: what takes most rows of a site in the clear gets no answer."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -12,11 +10,6 @@ from tests.deploy.masking.red_team import WAYS, Alone
 
 PROBLEM = {"l1": 0.02, "algorithm": "proximal-gradient", "precondition": False, "rounds": 2}
 STRICT = LOOSE.replace(unmasked=False)  # no rule but masks is in the way
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 @pytest.fixture

@@ -29,8 +29,7 @@ STRICT = LOOSE.replace(unmasked=False)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Nothing here is about power loss or pictures."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
+    """Nothing here is about pictures."""
     monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
