@@ -11,10 +11,10 @@ import abc
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from proxfl.losses.cells import (
     COUNTED,
+    STEP,
     auc,
     binned,
     calibration,
@@ -24,6 +24,8 @@ from proxfl.losses.cells import (
     roc,
 )
 from proxfl.losses.grouped import Curve, Sums, calibration_and_residuals, ratio, tenths
+
+MEANS = ("log_loss", "brier")  # of classes
 
 
 class Rows(NamedTuple):
@@ -39,6 +41,7 @@ class Scorecard(abc.ABC):
     """`threshold` is the probability from which on a row is called positive."""
 
     only_of_curves: ClassVar[frozenset[str]] = frozenset()  # the sums that no score takes
+    step: ClassVar[float] = 0.0  # to so much of a row the losses of a draw are told
 
     @abc.abstractmethod
     def sums(self, rows: Rows, threshold: float) -> dict[str, Any]: ...
@@ -47,7 +50,13 @@ class Scorecard(abc.ABC):
         """What scores take of the sums, of the same rows with other weights [draws, rows]."""
         each = [self.sums(rows._replace(weight=weight), threshold) for weight in weights]
         names = [name for name in each[0] if name not in self.only_of_curves]
-        return {name: np.array([one[name] for one in each]) for name in names}
+        told = {name: np.array([one[name] for one in each]) for name in names}
+        return told | {n: self.rounded(told[n], rows.weight) for n in MEANS if n in told}
+
+    def rounded(self, totals: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Totals of draws of rows of these weights, as they are told."""
+        step = self.step * weight.mean()
+        return np.rint(totals / step) * step if step else totals
 
     @abc.abstractmethod
     def scores(self, sums: Sums) -> dict[str, float]:
@@ -114,7 +123,7 @@ def moments(y: np.ndarray, m: np.ndarray) -> np.ndarray:
 class OfTwoClasses(Scorecard):
     """Labels are -1 and +1, `mean` has the probability of each in a column."""
 
-    only_of_curves = frozenset({"predicted"})
+    step = STEP
 
     def sums(self, rows, threshold):
         p, w, positive = rows.mean[:, 1], rows.weight, rows.y > 0
@@ -122,8 +131,8 @@ class OfTwoClasses(Scorecard):
         confusion = [w @ (positive & called), w @ (positive & ~called)]
         confusion += [w @ (~positive & called), w @ (~positive & ~called)]
         logs = w @ np.logaddexp(0.0, -rows.y * rows.z)
-        means = {"log_loss": logs, "brier": w @ (p - positive) ** 2}
-        return means | {"confusion": np.array(confusion)} | binned(rows.z, p, positive, w)
+        means = dict(zip(MEANS, (logs, w @ (p - positive) ** 2), strict=True))
+        return means | {"confusion": np.array(confusion)} | binned(rows.z, positive, w)
 
     def scores(self, sums):
         tp, fn, fp, tn = sums["confusion"]
@@ -166,7 +175,7 @@ class OfTwoClasses(Scorecard):
 class OfClasses(Scorecard):
     """Labels are 0, 1, ...; the area is the mean over classes of each against all others."""
 
-    only_of_curves = frozenset({"odds", "predicted"})
+    step = STEP
 
     def sums(self, rows, threshold):
         p, w, classes = rows.mean, rows.weight, np.arange(rows.mean.shape[1])
@@ -176,10 +185,12 @@ class OfClasses(Scorecard):
         np.add.at(confusion, (rows.y, guess), w)
         with np.errstate(divide="ignore"):
             odds = np.log(p) - np.log1p(-p)
-        each = [binned(odds[:, k], p[:, k], is_class[:, k], w) for k in classes]
+        each = [binned(odds[:, k], is_class[:, k], w) for k in classes]
         stacked = {name: np.stack([found[name] for found in each]) for name in each[0]}
-        logs = logsumexp(rows.z, axis=1) - np.take_along_axis(rows.z, rows.y[:, None], 1)[:, 0]
-        means = {"log_loss": w @ logs, "brier": w @ ((p - is_class) ** 2).sum(axis=1)}
+        own = np.take_along_axis(rows.z, rows.y[:, None], axis=1)[:, 0]
+        logs = np.logaddexp.reduce(rows.z, axis=1) - own
+        squares = w @ ((p - is_class) ** 2).sum(axis=1)
+        means = dict(zip(MEANS, (w @ logs, squares), strict=True))
         return means | {"confusion": confusion} | stacked
 
     def needed(self, sums):

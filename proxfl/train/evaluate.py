@@ -174,7 +174,9 @@ def drawn_sums(loss: Any, rows: SiteRows, draws: np.ndarray, threshold: float) -
     with precision(np.float64), far_off():
         each = Rows(rows.z, rows.y, rows.mean, rows.counts)
         own = card.drawn(each, rows.counts * draws, threshold)
-        return losses_of(loss, rows, draws) | own
+        told = losses_of(loss, rows, draws)
+    means = {name: card.rounded(told[name], rows.counts) for name in ("loss", "deviance")}
+    return told | means | own
 
 
 def far_off() -> Any:

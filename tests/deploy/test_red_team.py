@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 from proxfl.deploy.masking.messages import Charter
 from proxfl.deploy.protocol.membership import Membership
@@ -20,9 +21,12 @@ from proxfl.deploy.site.guard import effective
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.reception import Reception
 from proxfl.losses import Logistic
+from proxfl.losses.cells import CELLS, WIDTH, cell_of
+from proxfl.losses.targets import probabilities
 from proxfl.problem import Problem
 from proxfl.prox import L1
 from proxfl.train.choice import Choice
+from proxfl.train.evaluate import SiteRows, drawn_sums, site_sums
 from proxfl.train.spec import Spec
 from tests.deploy.leaving import leaving
 from tests.deploy.red_team import (
@@ -190,6 +194,27 @@ def test_no_step_of_a_hazard_tells_the_rows_that_left(tmp_path):
     assert len(hazard) > 10 and (np.diff(hazard) > 0).all()
     attacker, A = under_observation(tmp_path / "without the rule", USUAL.replace(count=0))
     assert recovered(A, leaving(attacker)) > 0
+
+
+@pytest.mark.parametrize("name", ["loss", "deviance", "log_loss", "brier"])
+def test_of_a_row_that_is_alone_in_its_cell_an_evaluation_tells_no_more_than_the_cell(name):
+    """By its cell a row is seen in each draw, so that all draws together would tell its loss.
+
+    A score that is told with all digits has room for all columns of a row.
+    """
+    rng, places = np.random.default_rng(0), 7 * np.arange(-30, 30)
+    z, y = WIDTH * (places + rng.uniform(0.05, 0.95, 60)), np.where(np.arange(60) % 2, 1.0, -1.0)
+    rows = SiteRows(z, y, probabilities(np.stack([0 * z, z], axis=1)), np.ones(60))
+    sums = site_sums(Logistic(), rows, 0.5)
+    in_cells = [a for a in sums.values() if np.shape(a) == (CELLS,)]
+    assert all(np.array_equal(a, np.rint(a)) for a in in_cells)
+    drawn = drawn_sums(Logistic(), rows, rng.poisson(1.0, (200, 60)).astype(float), 0.5)
+    seen = (drawn["positives"] + drawn["negatives"])[:, cell_of(z)]
+    each = np.linalg.lstsq(seen, drawn[name])[0] / (2.0 if name == "deviance" else 1.0)
+    at = np.linspace(-1.0, 1.0, 200_001)
+    told = lambda sign: np.logaddexp(0.0, -sign * at) if name != "brier" else expit(-sign * at) ** 2
+    found = [at[np.abs(told(sign) - loss).argmin()] for sign, loss in zip(y, each, strict=True)]
+    assert np.median(np.abs(found - z)) > WIDTH / 4  # as far off as the middles of cells are
 
 
 def with_columns(folder, rows=200, loss="logistic", **columns):
