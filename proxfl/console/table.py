@@ -1,11 +1,25 @@
 """Tables on a terminal."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from proxfl.console.words import printable
 
 WIDE = 120
+BETWEEN = 3  # characters from one cell to the next
+LONG = 30  # cells that are longer are broken into lines anyway
+
+
+def fitting(columns: Sequence[str], rows: Sequence[Sequence[Any]], least: int) -> int:
+    """How many of the first columns fit beside one another, and at least so many."""
+    from rich.console import Console
+
+    console = Console()
+    room = (console.width if console.is_terminal else WIDE) - 1
+    each = zip(columns, *rows, strict=True)
+    widths = accumulate(BETWEEN + min(LONG, max(map(len, map(str, cells)))) for cells in each)
+    return max(least, sum(width <= room for width in widths))
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

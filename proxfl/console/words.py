@@ -65,6 +65,13 @@ def count(things: Sequence[Any] | int, name: str) -> str:
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
+def number(value: float, digits: int = 4) -> str:
+    """A number to so many digits that count; written out, unless that would be long."""
+    rounded = float(f"{value:.{digits}g}") + 0.0  # so that 0 has no sign
+    long = rounded and not 1e-4 <= abs(rounded) < 1e9
+    return f"{rounded:.{digits}g}" if long else f"{rounded:,.12g}"
+
+
 def unit_of(number: float | int) -> tuple[str, float]:
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= scale:

@@ -4,11 +4,12 @@ description.json    every column, of all sites and, where they told it, of each
 table-one.csv       the same as a table
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from proxfl.console.words import csv_text
+from proxfl.console.words import csv_text, number
 from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text
 from proxfl.tables.describe import Described
@@ -55,7 +56,8 @@ def lines(held: Described, smallest: int) -> dict[str, dict[str, str]]:
     if held.numbers:
         few = f"fewer than {smallest}"
         made["mean (sd)"] = {s: spread(n) if n else few for s, n in held.numbers.items()}
-        made["median [quartiles]"] = {s: middle(n) if n else few for s, n in held.numbers.items()}
+        told = lambda numbers: middle(numbers, held.resolution or 0.0)
+        made["median [quartiles]"] = {s: told(n) if n else few for s, n in held.numbers.items()}
     parts = [part for part in next(iter(held.counts.values())) if part != "rows"]
     for part in parts:
         if part == MISSING and all(counts[part] == 0 for counts in held.counts.values()):
@@ -65,11 +67,14 @@ def lines(held: Described, smallest: int) -> dict[str, dict[str, str]]:
 
 
 def spread(numbers: dict[str, float]) -> str:
-    return f"{numbers['mean']:.4g} ({numbers['sd']:.3g})"
+    return f"{number(numbers['mean'])} ({number(numbers['sd'], 3)})"
 
 
-def middle(numbers: dict[str, float]) -> str:
-    return f"{numbers['q50']:.4g} [{numbers['q25']:.4g}, {numbers['q75']:.4g}]"
+def middle(numbers: dict[str, float], resolution: float) -> str:
+    """Without digits below the resolution, which would be those of a cell and not of the rows."""
+    places = -math.floor(math.log10(resolution)) if resolution > 0 else 12
+    low, half, high = (number(round(numbers[q], places)) for q in ("q25", "q50", "q75"))
+    return f"{half} [{low}, {high}]"
 
 
 def share(counts: dict[str, int | None], part: str) -> str:

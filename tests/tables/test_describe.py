@@ -1,12 +1,15 @@
 """Table one is what pandas says of the pooled rows, and small cells do not follow from others."""
 
 import json
+import math
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
+from proxfl.report.description import table
 from proxfl.tables import Schema
 from proxfl.tables.describe import QUANTILES, describe
 from proxfl.tables.hiding import OVERALL, hidden
@@ -168,3 +171,23 @@ def test_a_level_that_the_schema_lacks_is_refused(files):
     held["ward"]["unknown"] = "reference"
     found = describe(files, Schema.from_dict(held), 5)["ward"].counts[OVERALL]
     assert found == {"rows": 442, "north": 300, "east": 142, MISSING: 0}
+
+
+def test_shown_quartiles_have_no_digits_below_their_resolution(tmp_path):
+    rng = np.random.default_rng(0)
+    spread = rng.normal(3e4, 9e3, 400).round(2)
+    mostly = np.r_[np.zeros(150), np.ones(200), 0.3 * np.ones(50)]
+    file = tmp_path / "s.csv"
+    pd.DataFrame({"income": spread, "share": mostly}).to_csv(file, index=False)
+    schema = Schema.from_dict({name: {"kind": "number"} for name in ("income", "share")})
+    found = describe([file], schema, 1)
+    _, rows = table(found, 1)
+    shown = {name: cells[0] for name, what, *cells in rows if what == "median [quartiles]"}
+    for name, values in (("income", spread), ("share", mostly)):
+        numbers = re.findall(r"-?[\d,]*\.?\d+", shown[name])
+        width = found[name].resolution
+        assert width is not None
+        for text, q in zip(numbers, (0.5, 0.25, 0.75), strict=True):
+            told, place = float(text.replace(",", "")), 10 ** math.floor(math.log10(width))
+            assert abs(told - np.quantile(values, q, method="inverted_cdf")) <= width + place
+            assert abs(told / place - round(told / place)) < 1e-6
