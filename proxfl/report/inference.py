@@ -1,6 +1,7 @@
 """Standard errors in the report of a run: a forest plot, and a table."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,26 +15,42 @@ from proxfl.train.saved import Saved
 MOST_LINES = 40  # of a forest
 MOST_ROWS = 500
 WIDTH = 4.7  # inches
+HEADS = {
+    "coef": "coefficient",
+    "se": "standard error",
+    "robust_se": "robust",
+    "lower": "lower",
+    "upper": "upper",
+    "p": "p",
+}
 
 
 def inference(made: Page, saved: Saved) -> None:
-    kind: Any = named(saved.spec.loss)
-    held, ratio = saved.model["inference"], kind.ratio
-    lines = held["coefficients"]
+    held = saved.model["inference"]
     level = f"{100 * held['level']:g} % intervals"
+    lines = held["coefficients"]
     made.figure(forest(lines), f"Coefficients with {level}, in units of their standard errors.")
-    heads = ["feature", "coefficient", "standard error", "robust", "lower", "upper", "p"]
-    keys = ["coef", "se", "robust_se", "lower", "upper", "p"]
-    rows = [[name, *(line[key] for key in keys)] for name, line in lines.items()]
-    if ratio is not None:
-        heads += [ratio, "from", "to"]
-        rows = [[*row, *np.exp([row[1], row[4], row[5]]).tolist()] for row in rows]
+    heads, rows = inferred(saved.model)
     told = " De-sparsified: not the coefficients of the model." if held["desparsified"] else ""
     made.table(heads, rows[:MOST_ROWS], f"By Wald, {level}; inference.csv has all.{told}")
     made.text(
         "The intervals hold for one model that was fixed before the data were seen: nothing is "
         "corrected for a weight or features chosen on the same rows, nor for many tests at once."
     )
+
+
+def inferred(model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """One row for each coefficient: what is known of it, and its ratio if it is the log of one."""
+    ratio = cast(Any, named(model["loss"])).ratio
+    lines = model["inference"]["coefficients"]
+    known = [key for key in HEADS if any(line[key] is not None for line in lines.values())]
+    heads = ["feature", *(HEADS[key] for key in known)]
+    rows = [[name, *(line[key] for key in known)] for name, line in lines.items()]
+    if ratio is None:
+        return heads, rows
+    ratios = [np.exp([line["coef"], line["lower"], line["upper"]]) for line in lines.values()]
+    both = zip(rows, ratios, strict=True)
+    return [*heads, ratio, "from", "to"], [[*row, *each.tolist()] for row, each in both]
 
 
 def forest(lines: dict[str, dict[str, Any]]) -> Figure:

@@ -21,8 +21,9 @@ class Term(NamedTuple):
         """Its number, or its numbers in words."""
         if len(self.entries) == 1 and self.entries[0][0] == "":
             return self.entries[0][1]
-        named = (f"{label}: " if label else "" for label, _ in self.entries)
-        values = (f"{value:.3g}" for _, value in self.entries)
+        own_first = sorted(self.entries, key=lambda entry: entry[0] != "")
+        named = (f"{label}: " if label else "" for label, _ in own_first)
+        values = (f"{value:.3g}" for _, value in own_first)
         return ", ".join(map("".join, zip(named, values, strict=True)))
 
 

@@ -16,7 +16,7 @@ def model(values, **problem):
 
 
 def test_what_is_made_of_one_column_is_one_row_and_each_number_says_of_what_it_is():
-    values = {"ward=C": 60.5, "age": 0.25, "ward=B": -2.0, "age=missing": 3.0, "dose": 7.0}
+    values = {"ward=C": 60.5, "age=missing": 3.0, "ward=B": -2.0, "age": 0.25, "dose": 7.0}
     assert table_of(model(values))[1] == [
         ["ward", "C: 60.5, B: -2"],
         ["age", "0.25, missing: 3"],

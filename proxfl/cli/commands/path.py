@@ -119,7 +119,7 @@ def work(spec: Spec, choice: Choice) -> Any:
 
 
 def show(told: dict[str, Any], chosen: Any, where: Path) -> None:
-    from proxfl.cli.shared.results import MOST_ROWS
+    from proxfl.cli.shared.results import MOST_ROWS, show_remarks
     from proxfl.train.terms import table_of
 
     heads = [told["choice"]["sweep"] if head == "weight" else head for head in told["columns"]]
@@ -128,6 +128,7 @@ def show(told: dict[str, Any], chosen: Any, where: Path) -> None:
     columns, rows = table_of(chosen.model)
     if rows:
         table("The largest coefficients", columns, rows[:MOST_ROWS])
+    show_remarks(chosen.model)
     if told["at_the_end"]:
         print("The loss is least at the end of the path; a smaller --ratio would go on.")
     print(f"Results: {printable(where)}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from proxfl.console.table import show
 from proxfl.console.words import printable, size
+from proxfl.report.inference import inferred
 from proxfl.report.training import remarks, verdict
 from proxfl.train.folder import REPORT
 from proxfl.train.saved import Saved
@@ -61,6 +62,12 @@ def summary(saved: Saved, folder: Path) -> None:
         print(f"Report: {printable(report)}")
 
 
+def show_remarks(model: Any) -> None:
+    """What belongs to the coefficients of a model that were shown."""
+    for sentence in filter(None, [intercept(model), *remarks(model)]):
+        print(sentence)
+
+
 def show_model(model: Any) -> None:
     certificate, entries = model["certificate"], model["nonzeros"]
     columns, rows = table_of(model)
@@ -69,8 +76,10 @@ def show_model(model: Any) -> None:
         show("", columns, rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         print(f"... and {len(rows) - MOST_ROWS} smaller ones, in model.json.")
-    for sentence in filter(None, [intercept(model), *remarks(model)]):
-        print(sentence)
+    show_remarks(model)
+    if model.get("inference") is not None:
+        heads, rows = inferred(model)
+        show("Standard errors", heads, rows[:MOST_ROWS])
     if certificate["objective"] is not None:
         print(f"Objective: {certificate['objective']:.12g}")
     gap = certificate["duality_gap"]
