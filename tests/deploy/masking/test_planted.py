@@ -2,7 +2,7 @@
 
 What sites say in the clear is names and signatures; the rest is uniform but for its sum. Looked
 through are all frames that cross the network, all that is in the server's folders, and all logs. An
-evaluation is not held to this: its narrow cells tell of single rows.
+evaluation of numbers or of times is not held to this: in its groups a site may be alone.
 """
 
 import base64
@@ -17,8 +17,10 @@ import pytest
 
 from proxfl.deploy.site.following import FollowingSite
 from proxfl.engine import fixed_point
+from proxfl.train.evaluate import How
 from tests.deploy import test_description as descriptions
 from tests.deploy.field import NAMES
+from tests.deploy.masking import test_evaluation as evaluations
 from tests.deploy.masking.test_federate import masked
 from tests.deploy.masking.test_federate import no_figures as no_figures
 
@@ -33,7 +35,13 @@ def described(folder):
     return field, lambda: descriptions.found(field)
 
 
-@pytest.mark.parametrize("study", [trained, described])
+def evaluated(folder):
+    """Of classes: rows are counted in cells, and their losses added up over all of them."""
+    field, _ = evaluations.asked(folder, How(draws=4), tol=1e-3)
+    return field, lambda: evaluations.found(field)
+
+
+@pytest.mark.parametrize("study", [trained, described, evaluated])
 @pytest.mark.filterwarnings("ignore:Not converged")
 def test_the_server_gets_no_site_s_own_numbers(study, tmp_path, monkeypatch, caplog):
     (field, run), heard, said = study(tmp_path), [], {}
@@ -42,22 +50,23 @@ def test_the_server_gets_no_site_s_own_numbers(study, tmp_path, monkeypatch, cap
 
     def telling(self, question):
         values, sound = sums(self, question)
-        said.setdefault(question.content, []).append((np.array(values, float), self.table.rows))
+        own = np.array(values, float), self.seat.table.rows
+        said.setdefault(question.content, []).append(own)
         return values, sound
 
     monkeypatch.setattr(FollowingSite, "sums", telling)
     with caplog.at_level(logging.DEBUG):
         run()
-    sites = [tmp_path / name for name in (*NAMES, "data")]  # their folders, and their files
+    # Their folders and files, and the model, which is of the files.
+    sites = [tmp_path / name for name in (*NAMES, "data", "model")]
     kept = [p for p in tmp_path.rglob("*") if p.is_file() and not {*p.parents} & {*sites}]
     assert any("exchanges" in path.parts for path in kept)
     texts = [record.getMessage().encode() for record in caplog.records]
     everything = b"\0".join(opened([*heard, *(path.read_bytes() for path in kept), *texts]))
     vectors = []
     for each in said.values():
-        total = np.sum([v for v, _ in each], axis=0)
         for v, rows in each:
-            own = v[uncommon(v) & (v != total)]  # where no other site has any, the sum is its own
+            own = v[uncommon(v)]
             vectors += [own, own / rows]
     odd = np.concatenate(vectors)
     assert len(odd) > 10
