@@ -18,6 +18,7 @@ import tomli_w
 
 from proxfl.errors import InputError
 from proxfl.storage.files import write_text
+from proxfl.storage.toml import parsed
 
 log = logging.getLogger("proxfl.deploy")
 
@@ -132,13 +133,13 @@ def known(membership: Membership | LiveMembership, site: str) -> str:
 def read_membership(folder: Path) -> Membership:
     path = folder / FILE
     try:
-        held = tomllib.loads(path.read_text(encoding="utf-8"))
+        held = parsed(path.read_text(encoding="utf-8"))
     except OSError:
         raise InputError(
             f"{path}: there is no such file; make it with proxfl federate init, or copy it from "
             "the server."
         ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: this is not TOML: {error}; copy it anew.") from None
     odd = sorted(held.keys() ^ {"name", "sites"})
     if odd:

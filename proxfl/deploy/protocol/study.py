@@ -36,6 +36,7 @@ from proxfl import __version__
 from proxfl.deploy.protocol.membership import check_distinct, check_names
 from proxfl.errors import InputError
 from proxfl.storage.files import write_bytes
+from proxfl.storage.toml import parsed
 from proxfl.storage.typed import misfit
 from proxfl.tables import Schema, Table, read_site
 from proxfl.train.choice import Choice
@@ -182,8 +183,8 @@ def read_study(text: str) -> Study:
     if len(text) > LONGEST:
         raise InputError(f"The study has {len(text)} characters, more than the {LONGEST} allowed.")
     try:
-        held = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        held = parsed(text)
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"The study is not TOML: {str(error)[:200]}.") from None
     wrong = misfit(held, StudyFile)
     odd = sorted(held.keys() - StudyFile.__annotations__.keys())

@@ -15,6 +15,7 @@ from proxfl.errors import InputError
 from proxfl.options import Option
 from proxfl.storage.documents import read_bytes
 from proxfl.storage.files import write_text
+from proxfl.storage.toml import parsed
 
 POLICY = "policy.toml"
 WORDS = """\
@@ -29,8 +30,8 @@ def policy_in(folder: Path) -> Policy:
     path = folder / POLICY
     data = read_bytes(path, "restore it")
     try:
-        held = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        held = parsed(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
         raise InputError(f"{path}: this is not TOML; mend it, or restore it.") from None
     try:
         found = Policy(**held)
