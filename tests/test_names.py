@@ -7,12 +7,10 @@ from tests.test_imports import modules
 
 # By name, why two folders may have one each.
 ALLOWED = {
-    "Asked": "of a driver, questions of one exchange; of a site, what a study has asked of it",
     "ConvergenceWarning": "that of the estimators is scikit-learn's as well as ours",
     "Model": "of a method, what its server broadcasts, as in its pseudocode",
     "Reply": "of a client to a server; under masks, of a member to all",
     "Site": "of a deployment; of a survey, what one told",
-    "Told": "what a site tells, in each of the answers that sites give",
     "Wanted": "of a design, the columns; of a driver, the solutions",
 }
 

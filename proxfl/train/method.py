@@ -124,19 +124,19 @@ def cost(
     """For the largest site, up and down, and the server; one process does the work of all sites."""
     count = coefficients(agreement)
     rows = sum(agreement.rows) if link == NEAR else max(agreement.rows)
-    asked = asked_for(name, spec, agreement, along)
+    work = workload(name, spec, agreement, along)
     sets = on_sets(spec, agreement) and along is None
     # A model with l1 has no more coefficients than there are rows.
     known = min(count, sum(agreement.rows), working_set.MOST) if sets else count
-    numbers = asked.models * 3 * count + asked.hessians * known * (known + 1) / 2
-    steps = asked.models * (CUBES_ON_SETS if sets else CUBES) if name == "newton" else 0
-    products = rows * asked.hessians * known**2 + steps * known**3
-    work = 4 * rows * asked.models * count / SPEED + products / SPEED_OF_PRODUCTS
-    seconds = asked.exchanges * link.latency + 8 * numbers / link.bandwidth + work
-    return Cost(asked.exchanges, 8 * numbers, seconds)
+    numbers = work.models * 3 * count + work.hessians * known * (known + 1) / 2
+    steps = work.models * (CUBES_ON_SETS if sets else CUBES) if name == "newton" else 0
+    products = rows * work.hessians * known**2 + steps * known**3
+    computing = 4 * rows * work.models * count / SPEED + products / SPEED_OF_PRODUCTS
+    seconds = work.exchanges * link.latency + 8 * numbers / link.bandwidth + computing
+    return Cost(work.exchanges, 8 * numbers, seconds)
 
 
-class Asked(NamedTuple):
+class Workload(NamedTuple):
     """Exchanges; in all of them, questions about a model; and those that ask for its Hessian."""
 
     exchanges: int
@@ -144,18 +144,18 @@ class Asked(NamedTuple):
     hessians: float
 
 
-def asked_for(name: str, spec: Spec, agreement: Agreement, along: Along | None) -> Asked:
+def workload(name: str, spec: Spec, agreement: Agreement, along: Along | None) -> Workload:
     newton, quadratic = name == "newton", loss_of(spec).quadratic
     if along is not None:
         models = along.weights * along.sets
         if not newton:
-            return Asked(ROUNDS_A_MODEL * models, ROUNDS_A_MODEL * models, 0)
+            return Workload(ROUNDS_A_MODEL * models, ROUNDS_A_MODEL * models, 0)
         exchanges, each = QUADRATIC if quadratic else SHARED
-        return Asked(exchanges, each * models, along.sets if quadratic else each * models)
+        return Workload(exchanges, each * models, along.sets if quadratic else each * models)
     if on_sets(spec, agreement):
-        return Asked(WIDE[name], WIDE[name], HESSIANS if newton else 0)
+        return Workload(WIDE[name], WIDE[name], HESSIANS if newton else 0)
     exchanges = 3 if quadratic and newton else EXCHANGES[name]
-    return Asked(exchanges, exchanges, exchanges if newton else 0)
+    return Workload(exchanges, exchanges, exchanges if newton else 0)
 
 
 def coefficients(agreement: Agreement) -> int:

@@ -23,7 +23,7 @@ import pytest
 
 from proxfl.cli.commands.federate import join, serve
 from proxfl.deploy.masking.conductor import SummedStep
-from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.journal import Journal
 from proxfl.deploy.masking.messages import SIGNATURE
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.reply import Reply
@@ -44,7 +44,7 @@ from proxfl.deploy.site.office import SECRET, Office
 from proxfl.deploy.site.policy_file import write_policy
 from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.store import Store
-from proxfl.deploy.site.told import Told
+from proxfl.deploy.site.told_rows import ToldRows
 from proxfl.deploy.transport.flower import launch
 from proxfl.drawing import plots
 from proxfl.errors import INTERRUPTED
@@ -214,10 +214,10 @@ def kept(tmp_path_factory) -> dict[str, Target]:
         *KeptSums(folder / "path", "tables").place(question), np.arange(4.0)
     )
     words = np.arange(6, dtype=np.uint64).reshape(3, 2)
-    Kept(folder / "steps").add(SummedStep(words, [Reply(0, b"masked", bytes(SIGNATURE))]))
+    Journal(folder / "steps").add(SummedStep(words, [Reply(0, b"masked", bytes(SIGNATURE))]))
     secret(folder / SECRET)
     spec = Spec(target="y", loss="logistic")
-    Told(folder).once("here", read_table(spec, file), spec, 1)
+    ToldRows(folder).once("here", read_table(spec, file), spec, 1)
     rows, *_ = sorted((folder / "rows").iterdir())
 
     def sum_at(folder: Path) -> object:
@@ -227,9 +227,9 @@ def kept(tmp_path_factory) -> dict[str, Target]:
     readers = {
         "state under masks": ("state-1.sealed", lambda at: States(at).recall(1, first)),
         "sum of a path": ("path/00000001.sealed", sum_at),
-        "step under masks": ("steps/00000001.sealed", lambda at: Kept(at / "steps")[:]),
+        "step under masks": ("steps/00000001.sealed", lambda at: Journal(at / "steps")[:]),
         "secret": (SECRET, lambda at: secret(at / SECRET)),
-        "rows told of": (f"rows/{rows.name}", lambda at: Told(at).before()),
+        "rows told of": (f"rows/{rows.name}", lambda at: ToldRows(at).before()),
     }
     return {
         name: Target(folder, (file,), partial(reading, read), may_lack=name != "state under masks")

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from proxfl.algorithms.accounting import composed, epsilon
-from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.journal import Journal
 from proxfl.deploy.masking.record import Transcript
 from proxfl.deploy.ops.home import EXCHANGES
 from proxfl.deploy.protocol.study import make_evaluation
@@ -299,7 +299,7 @@ def test_the_noise_of_all_sites_in_a_masked_sum_is_as_much_as_was_asked_for(hone
     """With a step that moves nothing, all rounds ask for the same sum and differ in noise only."""
     field = noisy(tmp_path, True, rounds=20, eta=1e-90, dp_honest=honest, policy=HONEST)
     field.run()
-    steps = Kept(tmp_path / "results" / EXCHANGES)[1:]
+    steps = Journal(tmp_path / "results" / EXCHANGES)[1:]
     sums = np.array([fixed_point.decode(step.words) for step in steps])
     assert sums.shape == (20, 6)
     drawn = (sums - sums.mean(axis=0)) / (8.0 * math.sqrt(3 / honest))

@@ -56,7 +56,7 @@ def opened(folder, view=lambda: SHOWN):
 def heard(page, request):
     """All that comes back for some bytes."""
     come = b""
-    with socket.create_connection(("127.0.0.1", page.server.kept["port"]), 20) as link:
+    with socket.create_connection(("127.0.0.1", page.server.place["port"]), 20) as link:
         with contextlib.suppress(ConnectionError, BrokenPipeError):  # it may hear enough
             link.sendall(request)
             while piece := link.recv(2**16):
@@ -65,7 +65,7 @@ def heard(page, request):
 
 
 def request(page, method="GET", path=None, hosts=None):
-    path = f"/{page.server.kept['token']}/" if path is None else path
+    path = f"/{page.server.place['token']}/" if path is None else path
     hosts = page.server.names[:1] if hosts is None else hosts
     lines = [f"{method} {path} HTTP/1.1", *(f"Host: {host}" for host in hosts), "", ""]
     return "\r\n".join(lines).encode()
@@ -82,8 +82,8 @@ class Watcher:
     """A connection that takes events; `status` is of its answer."""
 
     def __init__(self, page):
-        self.link = http.client.HTTPConnection("127.0.0.1", page.server.kept["port"], timeout=20)
-        self.link.request("GET", f"/{page.server.kept['token']}/events")
+        self.link = http.client.HTTPConnection("127.0.0.1", page.server.place["port"], timeout=20)
+        self.link.request("GET", f"/{page.server.place['token']}/events")
         self.answer = self.link.getresponse()
         self.status = self.answer.status
 
@@ -101,7 +101,7 @@ class Watcher:
 
 def test_whoever_knows_less_than_the_address_gets_one_and_the_same_empty_answer(tmp_path):
     with opened(tmp_path) as page:
-        port, token = page.server.kept["port"], page.server.kept["token"]
+        port, token = page.server.place["port"], page.server.place["token"]
         assert page.server.server_address[0] == "127.0.0.1" and len(token) >= 43
         none = heard(page, request(page, path="/"))
         assert none == b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n"
@@ -179,7 +179,7 @@ def test_watchers_and_connections_are_bounded_and_their_places_come_back(tmp_pat
         assert {watcher.status for watcher in watchers} == {200}
         assert Watcher(page).status == 503
         silent = [
-            socket.create_connection(("127.0.0.1", page.server.kept["port"]))
+            socket.create_connection(("127.0.0.1", page.server.place["port"]))
             for _ in range(CONNECTIONS + 4)
         ]
         shut, waiting = set(), selectors.DefaultSelector()
@@ -205,8 +205,8 @@ def test_the_address_stays_unless_its_port_is_taken(tmp_path):
     with opened(tmp_path) as page:
         assert page.address == first
         with opened(tmp_path) as other:  # the port may be somebody's who has heard the token
-            assert other.server.kept["port"] != page.server.kept["port"]
-            assert other.server.kept["token"] != page.server.kept["token"]
+            assert other.server.place["port"] != page.server.place["port"]
+            assert other.server.place["token"] != page.server.place["token"]
 
 
 def test_a_site_shows_what_its_audit_log_has_as_it_grows(tmp_path):

@@ -28,7 +28,7 @@ from proxfl.deploy.site.draws import secret_draws
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import RULES, Policy
 from proxfl.deploy.site.policy_file import policy_in, write_policy
-from proxfl.deploy.site.told import apart
+from proxfl.deploy.site.told_rows import apart
 from proxfl.deploy.transport.memory import undisturbed
 from proxfl.errors import InputError
 from proxfl.report import page

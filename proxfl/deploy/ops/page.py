@@ -33,7 +33,7 @@ PATIENCE = 10.0  # seconds for a request to come, or for an event to go
 View = Callable[[], Mapping[str, Any]]
 
 
-class Kept(TypedDict):
+class PageFile(TypedDict):
     """Where the page is."""
 
     port: int
@@ -46,12 +46,12 @@ class StatusPage:
     def __init__(self, folder: Path, view: View):
         path = folder / PAGE
         try:
-            kept: Kept = read_json(path, "", Kept)
-            self.server = Server(kept, view)
+            place: PageFile = read_json(path, "", PageFile)
+            self.server = Server(place, view)
         except (InputError, OSError):  # no page before this, or its port is somebody else's now
             self.server = Server({"port": 0, "token": secrets.token_urlsafe(32)}, view)
-            write_json(path, self.server.kept)
-        self.address = f"http://{HERE}:{self.server.kept['port']}/{self.server.kept['token']}/"
+            write_json(path, self.server.place)
+        self.address = f"http://{HERE}:{self.server.place['port']}/{self.server.place['token']}/"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def look(self) -> None:
@@ -69,10 +69,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, kept: Kept, view: View):
-        super().__init__((HERE, kept["port"]), Visit)
-        self.kept: Kept = {"port": self.server_address[1], "token": kept["token"]}
-        self.names = [f"{name}:{self.kept['port']}" for name in (HERE, "localhost")]
+    def __init__(self, place: PageFile, view: View):
+        super().__init__((HERE, place["port"]), Visit)
+        self.place: PageFile = {"port": self.server_address[1], "token": place["token"]}
+        self.names = [f"{name}:{self.place['port']}" for name in (HERE, "localhost")]
         self.document = resources.files("proxfl.deploy.ops").joinpath("page.html").read_bytes()
         self.policy = policy_for(self.document.decode())
         self.view, self.shown, self.looked = view, "", -LOOK_SECONDS
@@ -114,7 +114,7 @@ class Visit(BaseHTTPRequestHandler):
     server: Server  # pyright: ignore[reportIncompatibleVariableOverride] -- it has no other
 
     def do_GET(self) -> None:
-        start = f"/{self.server.kept['token']}/"
+        start = f"/{self.server.place['token']}/"
         known = hmac.compare_digest(self.path[: len(start)].encode(), start.encode())
         here = [host in self.server.names for host in self.headers.get_all("Host", [])] == [True]
         shows = {"": self.show, "events": self.tell}.get(self.path[len(start) :])

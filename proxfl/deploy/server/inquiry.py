@@ -49,7 +49,7 @@ class Request(NamedTuple):
     kind: str
 
 
-class Asked(NamedTuple):
+class Attempt(NamedTuple):
     """In which of its lives a site was asked, and when it is to be asked again."""
 
     life: str
@@ -89,7 +89,7 @@ class Inquiry:
     kind: int
     read: Callable[[Frame], Any]
     everyone: bool
-    asked: dict[str, Asked] = field(default_factory=dict)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
     times_asked: Counter[str] = field(default_factory=Counter)
     sendings: dict[str, str] = field(default_factory=dict)  # by name, the site it went to
     answers: dict[str, Any] = field(default_factory=dict)
@@ -132,19 +132,19 @@ class Inquiry:
         """Ask every present site that was not asked in its present life, or has been silent."""
         now, frames = self.transport.now(), {}
         for site, request in self.requests.items():
-            life, asked = self.attendance.present.get(site), self.asked.get(site)
+            life, last = self.attendance.present.get(site), self.attempts.get(site)
             if life is None or site in self.answers or now < self.not_before.get(site, now):
                 continue
-            if asked is not None and asked.life == life and now < asked.again:
+            if last is not None and last.life == life and now < last.again:
                 continue
-            if asked is not None:
-                why = "It is silent" if asked.life == life else "It restarted"
+            if last is not None:
+                why = "It is silent" if last.life == life else "It restarted"
                 self.ledger.fault(self.step, site, f"{why}; asking it again.")
             frames[site] = request.frame
         for site, sending in self.transport.send(frames).items() if frames else ():
             request, life = self.requests[site], self.attendance.present[site]
             silence = self.patience.silence * 2 ** self.times_asked[site]
-            self.asked[site] = Asked(life, now + silence)
+            self.attempts[site] = Attempt(life, now + silence)
             self.times_asked[site] += 1
             self.sendings[sending.name] = site
             sizes = (request.payload, len(request.frame), sending.size)
@@ -177,7 +177,7 @@ class Inquiry:
         if not isinstance(error, Transient):
             self.faults[site, str(error)] += 1
         self.ledger.fault(self.step, site, str(error))
-        self.asked.pop(site, None)
+        self.attempts.pop(site, None)
         self.not_before[site] = self.transport.now() + self.patience.pause
 
     def note_absence(self, missing: Set[str]) -> None:

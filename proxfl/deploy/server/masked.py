@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from proxfl.deploy.masking.conductor import Conductor, Lapsed, SummedStep
-from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.journal import Journal
 from proxfl.deploy.masking.member import ProvenRequest
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.messages import (
@@ -49,19 +49,19 @@ class MaskedRun:
 
     def in_results(self, program_of: Callable[[Charter], P]) -> tuple[P, Masking]:
         """A program whose sums are in the folder of results, with the study that they are of."""
-        kept = Kept(self.run.exchanges)
+        journal = Journal(self.run.exchanges)
 
         def keep(exchange: SummedStep) -> None:
-            if not kept:
+            if not journal:
                 self.study.write(self.run.out / STUDY)
-            kept.add(exchange)
+            journal.add(exchange)
 
-        return self.conduct(program_of, kept, keep)
+        return self.conduct(program_of, journal, keep)
 
     def in_private(self, program_of: Callable[[Charter], P]) -> P:
         """A program that comes to no model: its sums are not among the results."""
-        kept = Kept(self.run.private_exchanges)
-        return self.conduct(program_of, kept, kept.add)[0]
+        journal = Journal(self.run.private_exchanges)
+        return self.conduct(program_of, journal, journal.add)[0]
 
     def conduct(
         self,

@@ -31,7 +31,7 @@ DIGITS = 64  # of a fingerprint
 ROUNDING = 1 + 1e-9
 
 
-class Told(TypedDict):
+class SiteSummary(TypedDict):
     """A summary; see `proxfl.train.agreement.summarise`."""
 
     rows: int
@@ -53,13 +53,13 @@ def read_summary(site: str, text: Any, spec: Spec) -> dict[str, Any]:
         found: Any = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         found = None
-    wrong = misfit(found, Told) or impossible(found, spec)
+    wrong = misfit(found, SiteSummary) or impossible(found, spec)
     if wrong:
         raise InputError(
             f"Site {site} sent no summary of its table: {wrong}; check it, and its version of "
             "proxfl."
         )
-    kept = [key for key in Told.__annotations__ if key in found]
+    kept = [key for key in SiteSummary.__annotations__ if key in found]
     if spec.row_weights is None:  # else a site could weigh more than its rows
         kept = [key for key in kept if key != "total"]
     return {key: found[key] for key in kept}

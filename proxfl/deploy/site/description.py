@@ -43,10 +43,10 @@ class DescriptionSite:
 
         def answer(question: dict[str, Any]) -> dict[str, Value]:
             self.once(kind, question)
-            seat.asked.check(seat.name, seat.table.rows)
+            seat.questions.check(seat.name, seat.table.rows)
             seat.tell_of_rows()
             told = self.site(kind, question)
-            seat.asked.enter(kind, numbers=told.size)
+            seat.questions.enter(kind, numbers=told.size)
             return {"told": told}
 
         return answer

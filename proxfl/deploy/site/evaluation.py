@@ -35,12 +35,12 @@ class EvaluationSite:
 
     def sums(self, question: dict[str, Any]) -> dict[str, Value]:
         seat, study = self.seat, self.seat.study
-        seat.asked.check(seat.name, seat.table.rows)
+        seat.questions.check(seat.name, seat.table.rows)
         seat.tell_of_rows()
         draw = secret_draws(seat.office, study.id)
         told = tell(applied(study), seat.table, draw, study.how)
         sums = {
             f"{part}/{name}": a for part in told._fields for name, a in getattr(told, part).items()
         }
-        seat.asked.enter("sums", numbers=sum(np.size(a) for a in sums.values()))
+        seat.questions.enter("sums", numbers=sum(np.size(a) for a in sums.values()))
         return sums

@@ -148,7 +148,7 @@ class FollowingSite:
     def enter(self, question: dict[str, Value]) -> dict[str, Value]:
         self.tell_of_rows()
         charter = Charter(tuple(self.seat.table.features), tuple(self.labels))
-        self.seat.asked.enter("enter", setup=True)
+        self.seat.questions.enter("enter", setup=True)
         return {"key": self.key.hex(), "charter": charter.text}
 
     @property
@@ -175,7 +175,7 @@ class FollowingSite:
         begun = CharterFile(members=members_text(members), charter=charter.text)
         if self.member is None or begun != self.met:
             self.member, self.met = self.begin(members, charter, begun), begun
-            self.seat.asked.enter("meet", setup=True, members=members.digest.hex())
+            self.seat.questions.enter("meet", setup=True, members=members.digest.hex())
         hello = as_bytes(hello_bytes(self.member.hello))
         return {"decision": TAKES_PART, "reason": "", "hello": hello}
 
@@ -243,7 +243,7 @@ class FollowingSite:
             values, sound = self.answers(question)
             sound = sound and not (self.withheld or self.overspent)
             if not setup:
-                self.seat.asked.check(self.seat.name, self.seat.table.rows, models_in(question))
+                self.seat.questions.check(self.seat.name, self.seat.table.rows, models_in(question))
         except (DiskError, DamageError):
             raise
         except Exception:  # what it was may tell of a row: the flag tells nothing else
@@ -251,7 +251,7 @@ class FollowingSite:
             values, sound = np.zeros(question.length), False
         about = {"largest": largest(question.numbers.values()), "numbers": question.length}
         about |= {"masked": True, "models": models_in(question)}
-        self.seat.asked.enter(question.kind, setup=setup, **about)
+        self.seat.questions.enter(question.kind, setup=setup, **about)
         return values, sound
 
     def step(self, question: dict[str, Value]) -> dict[str, Value]:
@@ -276,5 +276,5 @@ class FollowingSite:
             signature = self.member.sign(question_in(question), replies_in(question))
         except Refused as error:
             raise BadMessage(f"Site {self.seat.name} does not sign: {error}") from None
-        self.seat.asked.enter("sign", setup=True)
+        self.seat.questions.enter("sign", setup=True)
         return {"signature": as_bytes(signature)}

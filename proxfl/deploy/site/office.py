@@ -28,7 +28,7 @@ from proxfl.deploy.site.confirmed import Confirmed
 from proxfl.deploy.site.noise import secret
 from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.policy_file import policy_in
-from proxfl.deploy.site.told import Told
+from proxfl.deploy.site.told_rows import ToldRows
 from proxfl.errors import DamageError, InputError
 from proxfl.storage import documents
 from proxfl.tables import Table
@@ -51,12 +51,12 @@ class Office:
     folder: Path
     given: Policy | None = None
     audit: Audit = field(init=False)
-    told: Told = field(init=False)
+    told_rows: ToldRows = field(init=False)
     confirmed: Confirmed = field(init=False)
     news: dict[str, str] = field(default_factory=dict)  # by study, for the people here
 
     def __post_init__(self):
-        self.audit, self.told = Audit(self.folder), Told(self.folder)
+        self.audit, self.told_rows = Audit(self.folder), ToldRows(self.folder)
         self.confirmed = Confirmed(self.folder)
 
     @cached_property
@@ -79,7 +79,7 @@ class Office:
     def tell_of(self, site: str, study: Study, table: Table) -> None:
         """Note which rows a study is about, before anything is told of them, whatever it is that
         the server asks first; refuse those that differ in a few from others that were told of."""
-        self.told.once(site, table, study.spec, self.policy.count)
+        self.told_rows.once(site, table, study.spec, self.policy.count)
 
     def place(self, study: str) -> Path:
         return self.folder / STUDIES / study

@@ -76,7 +76,7 @@ class PathSite:
         seat, spec = self.seat, self.seat.study.spec
         seat.tell_of_rows()
         labels = () if declared(spec) else tuple(loss_of(spec).target.labels(seat.table.y))
-        seat.asked.enter("enter", setup=True)
+        seat.questions.enter("enter", setup=True)
         charter = Charter(tuple(seat.table.features), labels)
         return {"charter": charter.text, "fingerprint": seat.fingerprint}
 
@@ -92,7 +92,7 @@ class PathSite:
         self.seat.tell_of_rows()
         self.made = self.prepared(held["charter"], told)
         documents.write_json(self.path, dict(held), private=True)
-        self.seat.asked.enter("agree", setup=True)
+        self.seat.questions.enter("agree", setup=True)
         return {}
 
     def agreed(self) -> Agreed | None:
@@ -140,7 +140,7 @@ class PathSite:
         setup, models = asked.kind in SETUP, models_in(asked)
         answers = self.answers(setup, charter_in(question.get("charter")))
         if not setup:
-            self.seat.asked.check(self.seat.name, self.seat.table.rows, models)
+            self.seat.questions.check(self.seat.name, self.seat.table.rows, models)
         values, sound = answers(asked)
         if not sound:
             raise BadMessage(
@@ -149,5 +149,5 @@ class PathSite:
             )
         about = {"largest": largest(asked.numbers.values()), "numbers": len(values)}
         about |= {"models": models}
-        self.seat.asked.enter(asked.kind, setup=setup, **about)
+        self.seat.questions.enter(asked.kind, setup=setup, **about)
         return {"sums": values}

@@ -8,9 +8,9 @@ from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.site.account import Account, account_of
-from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.proposal import Proposal
+from proxfl.deploy.site.questions import Questions
 from proxfl.deploy.site.worker import Setup, Worker
 from proxfl.tables import Table
 
@@ -29,8 +29,8 @@ class Seat:
         return self.office.place(self.study.id)
 
     @cached_property
-    def asked(self) -> Asked:
-        return Asked(self.office, self.study.id)
+    def questions(self) -> Questions:
+        return Questions(self.office, self.study.id)
 
     @cached_property
     def account(self) -> Account | None:

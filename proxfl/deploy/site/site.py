@@ -27,7 +27,7 @@ from proxfl.deploy.site.agreeing import (
 from proxfl.deploy.site.hazard import coarse
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.seat import Seat
-from proxfl.deploy.site.worker import Tasks, Worker
+from proxfl.deploy.site.worker import Limits, Tasks, Worker
 from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.storage import documents
@@ -44,7 +44,7 @@ log = logging.getLogger("proxfl.deploy")
 AGREEMENT = "agreement.json"
 
 
-class Kept(TypedDict):
+class AgreedFile(TypedDict):
     """agreement.json: what was agreed on, and for which data."""
 
     fingerprint: str
@@ -79,11 +79,11 @@ class Site:
         seat, study = self.seat, self.seat.study
         setup = {"summary": self.summary, "agree": self.agree}
         where = (study.id, study.sites, seat.name, seat.folder)
-        limits = (seat.share, seat.asked, seat.account)
+        limits = Limits(seat.share, seat.questions, seat.account)
         tasks = tasks_of(study.spec)
         if "survival" in tasks:
             tasks = {**tasks, "survival": coarse(tasks["survival"], seat.office.policy.count)}
-        return Worker(*where, self.experiment, tasks, setup, *limits)
+        return Worker(*where, self.experiment, tasks, setup, limits)
 
     def summary(self, question: dict[str, Any]) -> dict[str, Value]:
         """What a site tells before anything else; see `proxfl.train.agreement.summarise`."""
@@ -108,7 +108,7 @@ class Site:
         if not self.path.exists():
             return {}
         try:
-            return documents.read_json(self.path, Kept)
+            return documents.read_json(self.path, AgreedFile)
         except InputError as error:
             log.warning("Site %s waits for the server to agree anew: %s", self.seat.name, error)
             return {}

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,9 @@ from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_sta
 from proxfl.deploy.protocol.trees import finite, largest, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
 from proxfl.deploy.site.account import Account
-from proxfl.deploy.site.asked import Asked
 from proxfl.deploy.site.guard import Guarded, share_at
 from proxfl.deploy.site.noise import keep_noise, secret_key
+from proxfl.deploy.site.questions import Questions
 from proxfl.deploy.site.store import Store
 from proxfl.engine.visit import round_key, visit
 from proxfl.precision import precision
@@ -36,15 +36,28 @@ Tasks = Mapping[str, Callable[[Problem, Shard, dict[str, Any]], dict[str, Any]]]
 Setup = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]
 
 
+class Limits(NamedTuple):
+    """What keeps single rows out of a site's answers.
+
+    With a `share`, which no model but a linear one can have, answers that hang on few rows are
+    refused; with `questions`, they are counted. With an `account` the site adds noise to what a
+    round sends, whatever the method, and counts it.
+    """
+
+    share: float = 0.0
+    questions: Questions | None = None
+    account: Account | None = None
+
+
+NO_LIMITS = Limits()
+
+
 class Worker:
     """Answers the server's messages for one site, out of its shard and its stored states.
 
     `setup` has the tasks by which server and site come to agree on an experiment; once they have,
     `load` gives it. Until then it should raise BadMessage. If the method adds noise at the client,
-    nothing leaves the site without it: see `proxfl.deploy.site.noise`. With an `account` the site
-    adds noise to what a round sends, whatever the method, and counts it. With a `share`, which no
-    model but a linear one can have, answers that hang on few rows are refused; with `asked`,
-    questions are counted.
+    nothing leaves the site without it: see `proxfl.deploy.site.noise`.
     """
 
     def __init__(
@@ -56,9 +69,7 @@ class Worker:
         load: Callable[[], Experiment],
         tasks: Tasks = TASKS,
         setup: Setup | None = None,
-        share: float = 0.0,
-        asked: Asked | None = None,
-        account: Account | None = None,
+        limits: Limits = NO_LIMITS,
     ):
         check_sites(sites)
         self.experiment = experiment
@@ -68,7 +79,7 @@ class Worker:
         self.load = load
         self.tasks = tasks
         self.setup = setup or {}
-        self.share, self.asked, self.account = share, asked, account
+        self.share, self.questions, self.account = limits
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
@@ -139,16 +150,16 @@ class Worker:
 
     def count(self, rows: Any) -> None:
         """Refuse one question more than there may be of so many rows."""
-        if self.asked is not None:
-            self.asked.check(self.site, int(rows))
+        if self.questions is not None:
+            self.questions.check(self.site, int(rows))
 
     def note(self, what: str, frame: Frame, answer: wire.Arrays) -> None:
         """Put what is about to leave into the site's own log."""
-        if self.asked is not None:
+        if self.questions is not None:
             sent = largest(a for a in frame.payload.values() if not isinstance(a, str))
             numbers = sum(len(a) if isinstance(a, str) else a.size for a in answer.values())
             about = {"request": frame.digest.hex(), "largest": sent, "numbers": numbers}
-            self.asked.enter(what, setup=what in self.setup, **about)
+            self.questions.enter(what, setup=what in self.setup, **about)
 
     def guarded(self, problem: Problem) -> Problem:
         """The problem of which no gradient hangs on few rows, also inside local steps."""

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from proxfl.deploy.masking.kept import Kept
+from proxfl.deploy.masking.journal import Journal
 from proxfl.deploy.masking.replica import Question, Replica
 from proxfl.errors import DiskError
 from tests.deploy.masking import run as runs
@@ -154,22 +154,22 @@ def test_memory_held_does_not_grow_with_rounds(tmp_path, monkeypatch):
 
     monkeypatch.setattr(runs, "program", long_program)
     party = Party(tmp_path, lambda name, question: (question.numbers["x"] * 0 + 1.0, True))
-    party.kept, kept = [], Kept(tmp_path / "kept")
+    party.kept, journal = [], Journal(tmp_path / "journal")
     party.spoken = None
 
     def send(call):
-        sizes[call.request.step] = held(party.processes[0].__dict__, kept)
+        sizes[call.request.step] = held(party.processes[0].__dict__, journal)
         return [member.answer(call) for member in party.processes]
 
     conductor = party.conductor(send)
-    conductor.keep, conductor.before = kept.add, kept
+    conductor.keep, conductor.before = journal.add, journal
     model = conductor.run(long_program)
-    assert len(kept) == 24 and sizes[24] < sizes[4] + 8 * size
+    assert len(journal) == 24 and sizes[24] < sizes[4] + 8 * size
     # Begun anew, both come to the end by what is on their disks.
     party.restart(0)
     again = party.conductor(send)
-    again.before = Kept(tmp_path / "kept")
+    again.before = Journal(tmp_path / "journal")
     assert again.run(long_program).content == model.content
-    assert held(again.before) < held(kept) + 8 * size
-    assert party.processes[0].sign(model, kept[-1].replies)
-    assert len(NAMES) == len(kept[-1].replies) and not kept[0].replies
+    assert held(again.before) < held(journal) + 8 * size
+    assert party.processes[0].sign(model, journal[-1].replies)
+    assert len(NAMES) == len(journal[-1].replies) and not journal[0].replies

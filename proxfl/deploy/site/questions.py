@@ -13,7 +13,7 @@ from proxfl.deploy.site.office import Office
 
 
 @dataclass(frozen=True)
-class Asked:
+class Questions:
     """The questions of one study at one site."""
 
     office: Office

@@ -24,7 +24,7 @@ from proxfl.train.spec import Spec
 FOLDER = "rows"
 
 
-class Told:
+class ToldRows:
     """The sets of rows that a site's answers were about, in files named by their content."""
 
     def __init__(self, folder: Path):

@@ -17,7 +17,7 @@ from proxfl.errors import InputError
 from proxfl.storage.sealed import SUFFIX, read_arrays, write_arrays
 
 
-class Kept(Sequence[SummedStep]):
+class Journal(Sequence[SummedStep]):
     """The steps of one run in one folder, read when asked for; the last is held in memory."""
 
     def __init__(self, folder: Path):
