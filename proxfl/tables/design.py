@@ -112,7 +112,7 @@ def as_numbers(path: Source, frame: Frame, names: Sequence[str]) -> np.ndarray:
         what = "columns {} are" if len(wrong) > 1 else "column {} is"
         raise InputError(
             f"{path}: {what.format(quoted(list(wrong), len(wrong)))} not numeric, {row}; say what "
-            "the columns are in a schema, which 'proxfl schema' drafts, or leave them out with "
-            "--exclude."
+            "the columns are in a schema, which 'proxfl schema' drafts of files, or leave them out "
+            "by 'exclude'."
         )
     return A
