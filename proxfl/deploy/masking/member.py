@@ -118,14 +118,17 @@ class Member:
     def place(self, call: ProvenRequest) -> Followed:
         """The step that is asked for: the last one again, or the one that follows it."""
         step, last, entry = call.request.step, self.record.last, self.record.latest
+        if step > last + 1:
+            raise Refused(
+                f"Step {step} cannot follow step {last}, the last that this site has answered: if "
+                "others have answered more, its folder is an old copy; restore the newest."
+            )
+        if step < max(last, 1):
+            raise Refused(f"Step {step} cannot follow step {last}.")
         if entry is None:
-            if step != 1:
-                raise Refused(f"Step {step} cannot follow step {last}.")
             return Followed(1, first_tip(self.study, self.members.digest), b"")
         if step == last:
             return Followed(step, entry.tip, entry.before)
-        if step != last + 1:
-            raise Refused(f"Step {step} cannot follow step {last}.")
         words = self.sum_before(entry, call.replies)
         return Followed(step, next_tip(entry.tip, last, words), words.astype("<u8").tobytes())
 
