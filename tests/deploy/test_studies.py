@@ -11,8 +11,8 @@ from proxfl.deploy.masking.messages import question_payload
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.protocol import wire
+from proxfl.deploy.protocol.asks import ASKS
 from proxfl.deploy.protocol.study import (
-    ASKS,
     make_description,
     make_evaluation,
     make_study,
@@ -95,6 +95,19 @@ def test_people_at_a_site_are_told_of_a_column_that_seems_to_name_the_rows(tmp_p
     field.sites["north"].worker.office.given = LOOSE.replace(exclude=("patient",))
     with pytest.raises(TooFewSites, match="column patient is not for studies"):
         field.propose()
+
+
+def test_a_person_who_approves_a_study_reads_what_it_asks_and_of_which_columns(tmp_path):
+    field = Field(tmp_path, l1=0.05)
+    field.run()
+    model = (tmp_path / "results" / "model.json").read_text()
+    evaluation = make_evaluation("how-good", "field", NAMES, model, How(draws=7)).words
+    assert evaluation.startswith("evaluate") and "7 draws" in evaluation
+    assert "y, a, b, c, d, e" in evaluation
+    field.ask(Choice(points=4, folds=3), target="y", loss="logistic")
+    assert "4 weights of l1" in field.study.words and "3 folds" in field.study.words
+    for words in (evaluation, field.study.words):
+        assert "minimise" in words  # the problem of the model, too
 
 
 # By rule, a study that an honest site declines or waits with, and how else it would be asked.

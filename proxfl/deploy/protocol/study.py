@@ -25,7 +25,7 @@ wire is the SHA-256 of its bytes, all of it, so that nothing about a study chang
 
 import hashlib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -33,6 +33,7 @@ from typing import Any, NotRequired, TypedDict
 import tomli_w
 
 from proxfl import __version__
+from proxfl.deploy.protocol.asks import OWN, parts_of
 from proxfl.deploy.protocol.membership import check_distinct, check_names
 from proxfl.errors import InputError
 from proxfl.storage.files import write_bytes
@@ -49,7 +50,6 @@ from proxfl.train.train import refuse_empty
 
 SUFFIX = ".toml"
 LONGEST = 2**24  # characters: a schema and a model of some hundred thousand coefficients
-OWN = ("sites", "out")  # options that a study has in other ways
 LOOSE = ("rounds", "tol")  # what the server may change on its own, unless it is masked
 FEWEST_MASKED = 3  # sites: a sum of two tells each the other's part
 TAKES_PART, WAITS, DECLINES = "takes part", "waits", "declines"  # what a site may decide
@@ -99,11 +99,22 @@ class Study:
 
     @property
     def words(self) -> str:
-        """What it asks, for a person to read."""
-        if self.ask != "describe":
-            return describe(self.spec)
-        columns = ", ".join(self.schema.columns)
-        return f"describe    counts, means, spreads and quantiles of {columns}"
+        """What it asks, for a person to read who decides about it."""
+        if self.ask == "describe":
+            columns = ", ".join(self.schema.columns)
+            return f"describe    counts, means, spreads and quantiles of {columns}"
+        lead = ""
+        if self.choice is not None:
+            about = f"{self.choice.points} weights of {self.choice.sweep}, written as 1 below"
+            lead = f"path        {about}, each also without one of {len(self.folds)} folds\n"
+        if self.ask == "evaluate":
+            model, draws = applied(self).model, f"and those of {self.how.draws} draws of rows"
+            lead = (
+                "evaluate    the model below, as it is: sums over rows of how far it is off, "
+                f"{draws};\n            of classes also the rows in narrow cells of their scores\n"
+                f"columns     {', '.join((*columns_of(self.spec), *model.features))}\n"
+            )
+        return lead + describe(self.spec)
 
     @property
     def folds(self) -> tuple[str, ...]:
@@ -137,20 +148,6 @@ class Study:
 
     def write(self, path: Path, private: bool = False) -> None:
         write_bytes(path, self.text.encode(), private)
-
-
-# What may be asked, and what the text then has.
-ASKS = {
-    "train": {"problem"},
-    "path": {"problem", "choice"},
-    "evaluate": {"model", "how"},
-    "describe": {"schema", "smallest"},
-}
-# In place of a problem, where none is solved.
-NO_PROBLEM = {"target": "none", "loss": "squared"}
-OPTIONAL = set().union(*ASKS.values())
-MOST_DRAWS = 10_000
-MOST_FOLDS, MOST_POINTS = 100, 1000
 
 
 def study_text(name: str, federation: str, sites: Sequence[str], ask: str, **parts: Any) -> str:
@@ -193,41 +190,11 @@ def read_study(text: str) -> Study:
     check_names(held["name"], held["federation"], *held["sites"])
     sites = tuple(held["sites"])
     check_distinct(sites)
-    if held["ask"] not in ASKS:
-        known = ", ".join(ASKS)
-        raise InputError(f"The study asks for {held['ask']!r}; what there is, is {known}.")
-    if odd := sorted(ASKS[held["ask"]] ^ (held.keys() & OPTIONAL)):
-        raise InputError(f"The study cannot be read: the key {odd[0]!r} is missing or not for it.")
-    about = (text, held["name"], held["federation"], sites, held["ask"])
-    unmasked = held.get("unmasked", False)
-    if held["ask"] == "path":
-        choice = choice_in(held["choice"])
-        if choice.sweep in held["problem"]:
-            raise InputError(f"The study has {choice.sweep!r}, the weight that its path chooses.")
-        spec = problem_in(held["problem"] | {choice.sweep: 1.0})
-        if spec.dp_clip is not None:
-            raise InputError("a path asks many questions, and none of its answers carries noise.")
-        return Study(*about, spec, unmasked=unmasked, choice=choice)
-    if "problem" in held:
-        made = Study(*about, problem_in(held["problem"]), unmasked=unmasked)
-        check_noise(made)
-        return made
-    if "schema" in held:
-        schema, smallest = Schema.from_dict(held["schema"]), held["smallest"]
-        if not schema.columns or smallest < 1:
-            raise InputError("The study describes no column, or what no row is behind; correct it.")
-        parts = {"schema": schema, "smallest": smallest, "unmasked": unmasked}
-        return Study(*about, Spec(**NO_PROBLEM), **parts)
-    how = How(**held["how"])
-    if not (0 < how.threshold < 1 and 0 <= how.draws <= MOST_DRAWS and 0 <= how.seed < 2**63):
-        raise InputError(f"The study has a threshold, draws or a seed that cannot be: {how}.")
-    spec = problem_in(parsed_model(held["model"], "The model of the study")[1]["problem"])
-    if spec.site_intercepts:
-        raise InputError(
-            "the model has an intercept for each site, which stayed there and no study asks for; "
-            "use 'proxfl evaluate' at each site."
-        )
-    return Study(*about, spec, held["model"], how, unmasked)
+    parts = parts_of(held) | {"unmasked": held.get("unmasked", False)}
+    study = Study(text, held["name"], held["federation"], sites, held["ask"], **parts)
+    if study.ask == "train":
+        check_noise(study)
+    return study
 
 
 def check_noise(study: Study) -> None:
@@ -271,26 +238,6 @@ def in_the_clear(unmasked: bool) -> dict[str, Any]:
 def applied(study: Study) -> Applied:
     """The model of a study that evaluates, which reads files as it was trained on them."""
     return Applied.of(*parsed_model(study.model, "The model of the study"))
-
-
-def choice_in(held: Mapping[str, Any]) -> Choice:
-    """How the weight of a path is chosen, within what a site does for a study."""
-    choice = Choice(**held)
-    if choice.folds > MOST_FOLDS or choice.points > MOST_POINTS:
-        raise InputError(
-            f"a path over sites has at most {MOST_FOLDS} folds and {MOST_POINTS} points, got "
-            f"{choice.folds} and {choice.points}; use fewer."
-        )
-    return choice
-
-
-def problem_in(held: Mapping[str, Any]) -> Spec:
-    """The problem of a study, which names no file of whoever reads it."""
-    table = Spec.table()
-    is_path = lambda key: key in table and table[key].kind.is_path and isinstance(held[key], str)
-    if own := [key for key in held if key in OWN or is_path(key)]:
-        raise InputError(f"The study has the key {own[0]!r}, which is of one machine; remove it.")
-    return Spec.from_dict(held)
 
 
 def read_study_at(path: Path) -> Study:

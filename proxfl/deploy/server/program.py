@@ -33,7 +33,7 @@ class Way(NamedTuple):
     save: Callable[[StudyRun, Any], None]
 
 
-# By what is asked; as in `ASKS` of `proxfl.deploy.protocol.study`.
+# By what is asked; as in `ASKS` of `proxfl.deploy.protocol.asks`.
 WAYS = {
     "train": Way(training.in_the_clear, training.masked, training.save),
     "path": Way(path.in_the_clear, path.masked, path.save),

@@ -15,7 +15,7 @@ import numpy as np
 
 from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
-from proxfl.deploy.protocol.study import ASKS
+from proxfl.deploy.protocol.asks import ASKS
 from proxfl.deploy.site.columns import apart_from_a_number, used_columns
 from proxfl.deploy.site.guard import effective
 from proxfl.deploy.site.proposal import Objection, Proposal
