@@ -19,3 +19,10 @@ class DamageError(InputError):
 
 class DiskError(OSError):
     """The disk takes no more; the message names the file and says what to do."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error of others' code says, and of which kind it is where that is all it tells."""
+    words = str(error).strip().splitlines()
+    telling = words and not isinstance(error, LookupError)  # which says a key, and no more
+    return words[0] if telling else ": ".join([type(error).__name__, *words[:1]])

@@ -78,4 +78,11 @@ def size(x: Point) -> int:
 
 def dtype(x: Point) -> Any:
     """The floating type the whole point is held in, whatever JAX's settings are."""
-    return np.result_type(*(leaf.dtype for leaf in jax.tree.leaves(x)))
+    try:
+        return np.result_type(*(leaf.dtype for leaf in jax.tree.leaves(x)))
+    except TypeError:
+        held = sorted({type(leaf).__name__ for leaf in jax.tree.leaves(x)})
+        raise ValueError(
+            f"A point needs arrays of NumPy or JAX, got {' and '.join(held)}; of a PyTorch module "
+            "take px.torch.parameters(module)."
+        ) from None

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from proxfl.core import Algorithm
 from proxfl.engine import messages
 from proxfl.engine.devices import own_part
+from proxfl.errors import first_line
 from proxfl.losses import as_loss
 from proxfl.points import dtype
 from proxfl.problem import Problem, Shard
@@ -79,7 +80,7 @@ def bad_start(problem: Problem, shards: Shard) -> str | None:
         try:
             found = jax.tree.map(lambda a: (a.shape, a.dtype), trace())
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            reason = str(error).splitlines()[0]  # the loss may be the user's own code
+            reason = first_line(error)  # the loss may be the user's own code
             return f"{what} does not fit x0 of shape and type {shape}: {reason}"
         if found != shape:
             return f"{what} does not fit x0: it gives {found} where x0 has {shape}."

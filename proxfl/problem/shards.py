@@ -96,7 +96,15 @@ def stack(
 
 
 def as_array(leaf: Any) -> Any:
-    return leaf if issparse(leaf) else np.asarray(leaf)
+    if issparse(leaf):
+        return leaf
+    try:
+        return np.asarray(leaf)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"A client's rows must be arrays, got {type(leaf).__name__}; of a PyTorch dataset of "
+            "tensors take dataset.tensors."
+        ) from None
 
 
 def rows_of(site: Any, client: int) -> int:

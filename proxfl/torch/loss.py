@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
+from proxfl.errors import first_line
 from proxfl.losses import RowLoss
 from proxfl.points import Tree, dot, dtype
 from proxfl.problem.sparse import is_sparse
@@ -39,6 +40,11 @@ class TorchLoss(RowLoss):
     ignores_padding = False
 
     def __post_init__(self):
+        if not isinstance(self.module, torch.nn.Module) or not callable(self.loss):
+            raise ValueError(
+                "A TorchLoss needs a torch.nn.Module and a function of what it returns and of the "
+                f"target, got {type(self.module).__name__} and {type(self.loss).__name__}."
+            )
         object.__setattr__(self, "host", Host(self.module, self.loss))
 
     def __call__(self, x, batch):
@@ -104,7 +110,7 @@ def trouble(host: Host, rows: Any) -> str | None:
         with torch.no_grad():
             each = host.each(params | copies, rows)
     except Exception as error:  # whatever the code of others may raise
-        return f"The module does not take these rows: {str(error).splitlines()[0]}"
+        return f"The module does not take these rows: {first_line(error)}"
     if tuple(each.shape) != (count,):
         return (
             f"The loss must be one number per row, and for {count} rows it has the shape "

@@ -243,6 +243,33 @@ def test_what_is_no_loss_of_rows_is_refused_in_a_sentence():
     single = jax.tree.map(lambda a: a.astype(np.float32), px.torch.parameters(layer))
     assert "x0 is float32 and the module float64" in refusal(layer, x0=single)
     assert "rows as a pair" in refusal(layer, data=[(a, y, y) for a, y in sites()])
+    tensors = [torch.utils.data.TensorDataset(*map(torch.tensor, site)) for site in sites()]
+    assert "got TensorDataset; of a PyTorch dataset" in refusal(layer, data=tensors)
+    for x0 in (layer.state_dict(), list(layer.parameters())):
+        assert "take px.torch.parameters(module)" in refusal(layer, x0=x0)
+
+
+@pytest.mark.parametrize("error", [AssertionError(), KeyError("words"), TypeError("two\nlines")])
+def test_a_module_that_fails_is_told_by_what_it_said_or_by_the_kind_of_its_error(error):
+    class Failing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(INPUTS, 3, dtype=torch.float64)
+
+        def forward(self, rows):
+            raise error
+
+    wanted = {AssertionError: "AssertionError", KeyError: "KeyError: 'words'", TypeError: "two"}
+    assert refusal(Failing()).endswith(f"does not take these rows: {wanted[type(error)]}")
+
+
+@pytest.mark.parametrize("given", [(len, entropy), (nn.Linear(2, 2), "cross_entropy")], ids=str)
+def test_what_is_no_module_or_no_function_is_refused(given):
+    made = object.__new__(px.torch.TorchLoss)  # tests check types before anybody else does
+    for name, value in zip(("module", "loss"), given, strict=True):
+        object.__setattr__(made, name, value)
+    with pytest.raises(ValueError, match="needs a torch.nn.Module and a function"):
+        made.__post_init__()
 
 
 def test_a_module_that_cannot_be_a_point_is_refused_in_a_sentence():
