@@ -80,7 +80,7 @@ class Federated(BaseEstimator, abc.ABC):
 
     def _group(self) -> dict[str, str] | None:
         """The group of each feature, if there are any."""
-        groups = self.get_params().get("groups")
+        groups = getattr(self, "groups", None)
         return None if groups is None else group_of_each(groups, self.n_features_in_, self._width())
 
     def _width(self) -> int:
@@ -89,7 +89,7 @@ class Federated(BaseEstimator, abc.ABC):
         No model that has one has standard errors.
         """
         count = self.n_features_in_
-        if self.get_params().get("inference") or count > 256:
+        if getattr(self, "inference", False) or count > 256:
             return count
         return max(32, 1 << (count - 1).bit_length())
 

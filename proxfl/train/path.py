@@ -110,10 +110,10 @@ def ready(spec: Spec, tables: Sequence[Table]) -> ReadySites:
 def padded_size(rows: int) -> int:
     """Rows, padding included: data of about the same size then share their programs.
 
-    Up to 1024 the next power of two, 256 at least, where compiling costs more than padding; beyond
+    Up to 1024 the next power of two, 128 at least, where compiling costs more than padding; beyond
     it at most an eighth more.
     """
-    power = max(256, 1 << (rows - 1).bit_length())
+    power = max(128, 1 << (rows - 1).bit_length())
     step = power // 16 if power > 1024 else power
     return -(-rows // step) * step
 

@@ -22,8 +22,9 @@ from proxfl.train.agreement import Agreement
 from proxfl.train.drivers import compiled, together
 from proxfl.train.drivers.driver import Solution
 from proxfl.train.drivers.driver import solve as drive
+from proxfl.train.drivers.in_process import InProcess
 from proxfl.train.drivers.newton import Newton
-from proxfl.train.drivers.together import InProcess, SharedExchange, Solved, Wanted
+from proxfl.train.drivers.together import SharedExchange, Solved, Wanted
 from proxfl.train.drivers.working_set import NewtonOnSets
 from proxfl.train.federation import NEAR
 from proxfl.train.inference import Inference, infer
@@ -114,7 +115,7 @@ def solve(
     exchange = InProcess(smooth, [sites.shards])
     wanted = Wanted(problem.g, 0, together.unasked(smooth, exchange))
     (found,) = together.solve(smooth, [wanted], settings, exchange)
-    return found, 1 + exchange.traffic.exchanges
+    return found, 1 + exchange.exchanges
 
 
 def asking(sites: ReadySites, spec: Spec) -> Newton:

@@ -192,8 +192,8 @@ def test_an_error_is_the_standard_error_of_a_mean():
 
 
 def test_there_is_room_for_all_rows_and_not_for_many_more():
-    for rows in (1, 255, 256, 257, 1024, 1025, 5000, 100_001):
-        assert rows <= padded_size(rows) <= max(256, 2 * rows if rows <= 1024 else 1.13 * rows)
+    for rows in (1, 127, 128, 129, 257, 1024, 1025, 5000, 100_001):
+        assert rows <= padded_size(rows) <= max(128, 2 * rows if rows <= 1024 else 1.13 * rows)
 
 
 def test_a_curve_shows_its_zeros_only_where_it_enters_or_leaves():

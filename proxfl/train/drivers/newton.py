@@ -34,6 +34,7 @@ from proxfl.train.tasks import SHORTER, part_way
 SIGMA = 1e-4  # of the promised fall, at least: Armijo's constant
 FORCING = 1e-2  # of a distance, times how near it is: what is left in a step, for fast convergence
 IDLE = 4  # rounds without progress, after which there is none
+IDLE_AT_END = 8  # the same once optimality is met and a gap is not
 ROUNDING = (
     "Rounding keeps the gradient from coming closer to optimality; use a larger tolerance, or "
     "standardise the features."
@@ -166,7 +167,7 @@ length = jax.jit(norm)
 def obstacle(state: Any, tol: float) -> str | None:
     """Why no more rounds lead to a certified model, if the last ones show it."""
     met = optimality_of(state) <= tol
-    return ROUNDING if int(state.idle) >= (2 * IDLE if met else IDLE) else None
+    return ROUNDING if int(state.idle) >= (IDLE_AT_END if met else IDLE) else None
 
 
 def optimality_of(state: Any) -> float:

@@ -1,8 +1,8 @@
 """Many models at once, which share their exchanges: the weights of a path, in all of its folds.
 
-One exchange asks every site about all models that are not done yet, in this process or over real
-sites. Models of one shape share three programs: one that goes on under another penalty, one that
-learns and, in this process, one that tells.
+One exchange asks every site about all models that are not done yet. Models of one shape share two
+programs: one that goes on under another penalty, and one that learns. With the rows at hand
+`in_process.py` makes all exchanges of a model in one.
 """
 
 import abc
@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from proxfl.core import Regulariser
-from proxfl.engine.messages import message_bytes, one_of
 from proxfl.errors import InputError
 from proxfl.losses import features_of
 from proxfl.points import Point
-from proxfl.problem import Problem, Shard
+from proxfl.problem import Problem
 from proxfl.train.drivers.compiled import NOT_FINITE
 from proxfl.train.drivers.driver import Record, Settings
 from proxfl.train.drivers.endless import AT_INFINITY, falls_on, is_deep
@@ -35,8 +33,6 @@ from proxfl.train.drivers.newton import (
     optimality_of,
     question,
 )
-from proxfl.train.local import Traffic, total
-from proxfl.train.tasks import TASKS
 
 
 class Wanted(NamedTuple):
@@ -54,6 +50,16 @@ class Asked(NamedTuple):
     question: Mapping[str, Any]
 
 
+class Underway(NamedTuple):
+    """A model, the features to ask a Hessian on, and when to look again: at an optimality, or
+    after so many exchanges."""
+
+    wanted: Wanted
+    features: np.ndarray
+    goal: float
+    most: int
+
+
 class SharedExchange(abc.ABC):
     """Asks sets of sites, each with a place: the full data and, say, what each fold leaves.
 
@@ -66,30 +72,20 @@ class SharedExchange(abc.ABC):
     def __call__(self, asked: Sequence[Asked]) -> list[Told]:
         """One exchange with all sites."""
 
-
-class InProcess(SharedExchange):
-    """Sets of sites in this process, all of one shape; counts what would have crossed a network."""
-
-    def __init__(self, problem: Problem, sets: Sequence[Shard]):
-        self.problem, self.sets, self.traffic = problem, sets, Traffic()
-        self.members = len(sets[0].weight)
-        self.sizes: dict[Any, tuple[int, int]] = {}
-
-    def __call__(self, asked: Sequence[Asked]) -> list[Told]:
-        sizes = [self.size(one) for one in asked]
-        up, down = (sum(column) for column in zip(*sizes, strict=True))
-        self.traffic = total({"before": self.traffic, "now": Traffic(1, up, down)})
-        return [tell(self.problem, self.sets[place], question) for place, question in asked]
-
-    def size(self, asked: Asked) -> tuple[int, int]:
-        """The bytes up and down for one model, all sites together."""
-        key = asked.place, len(asked.question["features"])
-        if key not in self.sizes:
-            shards = self.sets[asked.place]
-            up = jax.eval_shape(TASKS["newton"], self.problem, one_of(shards), asked.question)
-            sites = int(np.count_nonzero(shards.weight))
-            self.sizes[key] = sites * message_bytes(up), sites * message_bytes(asked.question)
-        return self.sizes[key]
+    def advance(
+        self, models: Sequence[Underway], tol: float, exactness: Any
+    ) -> list[tuple[State, list[Record]]]:
+        """Each model after at least one exchange, and what each exchange showed."""
+        states = [model.wanted.state for model in models]
+        asked = [
+            Asked(model.wanted.place, question(state, model.features))
+            for model, state in zip(models, states, strict=True)
+        ]
+        after = []
+        for model, state, told in zip(models, states, self(asked), strict=True):
+            now, seen = learn(model.wanted.g, state, told, exactness)
+            after.append((now, [Record(*(np.asarray(value).item() for value in seen))]))
+        return after
 
 
 class Solved(NamedTuple):
@@ -137,14 +133,16 @@ def solve(
     goals = [settings.tol for _ in wanted]  # lower, while a model may be on its way to infinity
     left = [i for i in range(len(wanted)) if goes_on(states[i], records[i], settings, goals[i])]
     while left:
-        asked = []
+        models = []
         for i in left:
-            features = 0 if loss.quadratic and (known[i] or records[i]) else features_of(problem.x0)
-            about = question(states[i], np.arange(features, dtype=np.int32))
-            asked.append(Asked(wanted[i].place, about))
-        for i, told in zip(left, exchange(asked), strict=True):
-            states[i], seen = learn(wanted[i].g, states[i], told, exactness)
-            records[i].append(Record(*(np.asarray(value).item() for value in seen)))
+            told, more = known[i] or bool(records[i]), settings.rounds - len(records[i])
+            features = 0 if loss.quadratic and told else features_of(problem.x0)
+            most = 1 if loss.quadratic and not told else more  # the Hessian is asked for once
+            on = wanted[i]._replace(state=states[i])
+            models.append(Underway(on, np.arange(features, dtype=np.int32), goals[i], most))
+        advanced = exchange.advance(models, settings.tol, exactness)
+        for i, (state, seen) in zip(left, advanced, strict=True):
+            states[i], records[i] = state, records[i] + seen
             if not (records[i][0].counted or known[i]) or not np.isfinite(float(states[i].scale)):
                 raise InputError(NOT_FINITE)
         ended = [i for i in left if not goes_on(states[i], records[i], settings, goals[i])]
@@ -190,18 +188,3 @@ def result(
 
 
 carry_over = jax.jit(carried_over)
-
-
-@jax.jit
-def tell(problem: Problem, shards: Shard, asked: Mapping[str, Any]) -> Told:
-    """The means over a set of sites; one without rows has no weight."""
-    each = jax.vmap(lambda shard: TASKS["newton"](problem, shard, dict(asked)))(shards)
-    mean = lambda name: jax.tree.map(lambda a: jnp.tensordot(shards.weight, a, 1), each[name])
-    return Told(
-        loss=mean("value"),
-        gradient=mean("gradient"),
-        triangle=mean("hessian"),
-        finite=each["finite"].all(),
-        shorter=mean("shorter"),
-        values=each["value"],
-    )
