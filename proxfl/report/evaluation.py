@@ -9,6 +9,7 @@ report.html         all of it, to read
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -25,6 +26,7 @@ from proxfl.storage.files import whole_folder, write_text
 from proxfl.train.evaluate import LEVEL, Evaluation, Judged
 
 SUMMARY, REPORT = "evaluation.json", "report.html"
+CONFUSION = "confusion"  # a curve that is a table
 MOST_COLUMNS = 4  # sites that a table has beside one another
 MOST_LINES = 8  # sites in a picture: as many as there are colours
 
@@ -74,6 +76,7 @@ class Summary(TypedDict):
 
 
 def write(where: Path, found: Evaluation, about: dict[str, Any]) -> None:
+    found = labelled(found, about["classes"] or ())
     drawn = figures(found)
     with whole_folder(where) as made:
         documents.write_json(made / SUMMARY, summary(found, about))
@@ -82,6 +85,22 @@ def write(where: Path, found: Evaluation, about: dict[str, Any]) -> None:
             write_text(made / f"{name}.csv", text)
         plots.save_figures(drawn, made / "figures")
         page(found, drawn, about).write(made / REPORT)
+
+
+def labelled(found: Evaluation, classes: Sequence[Any]) -> Evaluation:
+    """With the labels of several classes in place of their numbers."""
+    if len(classes) <= 2:
+        return found
+    labels = [csv_cell(str(label)) for label in classes]
+
+    def named(judged: Judged) -> Judged:
+        _, *columns = judged.curves[CONFUSION].values()
+        heads = (f"predicted {label}" for label in labels)
+        table = {"true": labels, **dict(zip(heads, columns, strict=True))}
+        return judged._replace(curves=judged.curves | {CONFUSION: table})
+
+    sites = {site: named(judged) for site, judged in found.sites.items()}
+    return replace(found, overall=named(found.overall), sites=sites)
 
 
 def summary(found: Evaluation, about: dict[str, Any]) -> dict[str, Any]:
@@ -191,8 +210,8 @@ def page(found: Evaluation, drawn: dict[str, Figure], about: dict[str, Any]) -> 
         made.section(name.replace("_", " ").capitalize())
         more = f" The first {MOST_LINES - 1} sites." if len(found.sites) >= MOST_LINES else ""
         made.figure(figure, f"{DRAWN[name][1]}{more}".strip())
-    if "confusion" in found.overall.curves:
-        table = found.overall.curves["confusion"]
+    if CONFUSION in found.overall.curves:
+        table = found.overall.curves[CONFUSION]
         made.section("Confusion")
         columns = zip(*table.values(), strict=True)
         made.table(list(table), [list(row) for row in columns], "Rows of all sites.")
@@ -215,7 +234,12 @@ def notes(about: dict[str, Any]) -> str:
     if about["classes"]:
         text += (
             f" Ranks are from counts in cells of {WIDTH:g} in the log odds; the resolution is how "
-            "far the area may be off for it. Rows are called positive from "
+            "far the area may be off for it."
+        )
+    if about["classes"] and len(about["classes"]) == 2:
+        positive, target = called(about["classes"][1]), called(about["target"])
+        text += (
+            f" Rows are called positive, which is {target} = {positive}, from a probability of "
             f"{about['threshold']:g} on."
         )
     return text

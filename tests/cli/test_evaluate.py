@@ -115,6 +115,22 @@ def test_models_of_numbers_are_drawn_in_groups_too(data, fitted, tmp_path):
     assert "root of its mean square" in (folder / "report.html").read_text()
 
 
+def test_classes_are_called_by_their_labels(data, fitted, tmp_path):
+    files, folder = data / WHERE["softmax"], tmp_path / "out"
+    told = proxfl("evaluate", fitted("softmax")[1], files, "--out", folder, "--draws", 0)
+    assert told.code == 0 and "called positive" not in told.out
+    model = json.loads((fitted("softmax")[1] / "model.json").read_text())
+    labels = [str(label) for label in model["classes"]]
+    table = pd.read_csv(folder / "confusion.csv", dtype={"true": str})
+    assert list(table)[1:] == ["true", *(f"predicted {label}" for label in labels)]
+    y, _ = pooled(data, fitted, "softmax")
+    whole = table[table["site"] == "overall"].set_index("true")
+    seen = pd.Series(y).astype(str).value_counts()
+    assert whole.iloc[:, 1:].sum(axis=1).to_dict() == seen.to_dict()
+    shown = proxfl("evaluate", fitted("l1")[1], data / WHERE["l1"], "--draws", 0).out
+    assert "called positive, which is benign = yes," in " ".join(shown.split())
+
+
 def test_predictions_carry_identifiers_and_say_how_good_they_are(data, fitted):
     outcome = proxfl("predict", fitted("schema")[1], data / "mixed" / "site0.csv")
     lines = [line.split(",") for line in outcome.out.splitlines()]
