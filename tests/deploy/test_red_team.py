@@ -150,6 +150,16 @@ def test_no_answer_of_a_small_site_hangs_on_fewer_rows_than_the_policy_counts(ba
     assert effective(p * (1 - p)) >= 0.95 * rows / (batch or rows) * USUAL.count
 
 
+def test_products_of_gradients_hang_on_few_rows_where_gradients_hang_on_many(tmp_path):
+    """Which SECURITY.md says: robust standard errors weigh rows by the squares of their slopes."""
+    site, A, y = victim(tmp_path, 100, features=4, loss="gamma", inference=True)
+    attacker, w = Attacker(site), np.array([1.0, 0.0, 0.0, 0.0])
+    far = 0.98 * longest(attacker, w, 0.0) * w
+    assert attacker.about("information", far, 0.0) is not None
+    hoped = y * np.exp(-A @ far)  # over what is predicted, which is the second derivative
+    assert effective((1 - hoped) ** 2) < USUAL.count <= effective(hoped)
+
+
 def test_a_study_without_newton_s_method_tells_no_hessian(tmp_path):
     """With Hessians, the same questions tell most rows of a small site: SECURITY.md says so."""
     site, _, _ = victim(tmp_path, 60, features=4, algorithm="decoupled")
