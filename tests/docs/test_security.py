@@ -24,6 +24,25 @@ TOLD = (
     "solve all of 60 rows, a plan without Hessians",
 )
 
+# And those of `benchmarks/curious.py`, of features with many values, and of those that are 0 or 1.
+OF_NUMBERS = (
+    "Newton, small",
+    "Newton, small, sum of three",
+    "Newton and standard errors, small",
+    "Algorithm 1, small",
+    "Newton, usual",
+    "Algorithm 1, usual",
+)
+OF_BITS = (
+    "0 or 1, Newton, small",
+    "0 or 1, Newton, small, sum of three",
+    "0 or 1, Algorithm 1, small",
+    "0 or 1, path, small",
+    "0 or 1, Newton, usual, 5 features",
+    "0 or 1, Newton, usual, 5 features, sum of three",
+    "0 or 1, Newton, usual",
+)
+
 
 def span(rows):
     low, high = min(rows), max(rows)
@@ -37,6 +56,27 @@ def test_the_page_tells_what_the_red_team_took():
     _, table = (ROOT / "SECURITY.md").read_text().split("| attack | a site's policy | rows |\n")
     cells = re.findall(r"^\|.*\| \**([^|*]+?)\** \|$", table.split("\n\n")[0], re.MULTILINE)
     assert cells == [span(held[name]["rows"]) for name in TOLD]
+
+
+def rows_of(page, header):
+    """The cells of a table's rows, but for the first."""
+    lines = page.split(header)[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")][1:] for line in lines]
+
+
+def test_the_page_tells_what_an_honest_server_learned():
+    page = (ROOT / "SECURITY.md").read_text()
+    held = json.loads((ROOT / "results" / "security" / "curious.json").read_text())["runs"]
+    assert {*OF_NUMBERS, *OF_BITS} == set(held)
+    each = [held[name] for name in OF_NUMBERS]
+    share = lambda run: span([round(100 * part) for part in run["told apart"]]) + " %"
+    taken = lambda run: span(run["taken"]) if "taken" in run else "not tried"
+    told = [[taken(run), share(run)] for run in each]
+    assert rows_of(page, "| honest run, features with many values |") == told
+    each = [held[name] for name in OF_BITS]
+    rare = lambda run: f"{span(run['told'])} of {span(run['rare'])}"
+    told = [[span(run["counted"]), span(run["by chance"]), rare(run)] for run in each]
+    assert rows_of(page, "| honest run, features of 0 or 1 |") == told
 
 
 def test_the_usual_policy_of_a_site_is_told_as_it_is():
