@@ -62,10 +62,14 @@ class Apart(NamedTuple):
 
 
 def rounds(
-    algorithm: Algorithm, problem: Problem, sites: Apart, run: Run, times: int
+    algorithm: Algorithm,
+    problem: Problem,
+    sites: Apart,
+    run: Run,
+    info: dict[str, Scalar],
+    times: int,
 ) -> tuple[Run, dict[str, Scalar]]:
     """The run after so many rounds, or after one that left it not finite, and the last metrics."""
-    info: dict[str, Scalar] = {}
     for _ in range(times):
         run, info = masked_round(algorithm, problem, sites, run)
         if not finite(run):

@@ -1,6 +1,5 @@
 """The shapes of messages, traced from the algorithm itself and never declared."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,12 +19,17 @@ class Exchange(NamedTuple):
 
 def messages(algorithm: Algorithm, problem: Problem, shard: Shard) -> tuple[Exchange, ...]:
     """The wire format of one round; the shard, one client's, is traced and never read."""
-    server, state = jax.eval_shape(algorithm.init, problem.g, problem.x0)
+    return shapes_of.eval_shape(algorithm, problem, shard)
+
+
+@jax.jit
+def shapes_of(algorithm: Algorithm, problem: Problem, shard: Shard) -> tuple[Exchange, ...]:
+    """A program that nobody runs: what Python traces of it serves all runs of one form."""
+    server, state = algorithm.init(problem.g, problem.x0)
     traced = []
     for e, exchange in enumerate(algorithm.exchanges()):
-        down = jax.eval_shape(exchange.broadcast, problem.g, server)
-        ask = partial(visit, exchange=e)
-        reply = jax.eval_shape(ask, algorithm, problem, shard, state, down, jax.random.key(0))
+        down = exchange.broadcast(problem.g, server)
+        reply = visit(algorithm, problem, shard, state, down, jax.random.key(0), exchange=e)
         traced.append(Exchange(down, reply.up, dict(reply.info)))
     return tuple(traced)
 

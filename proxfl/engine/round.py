@@ -79,6 +79,7 @@ def start(algorithm: Algorithm, problem: Problem, shards: Shard, seed: Any = 0) 
     return Run(server, stacked, jnp.zeros((), jnp.int32), jax.random.key(seed))
 
 
+@partial(jax.jit, static_argnames=("cohort", "block"), inline=True)
 def simulated_round(
     algorithm: Algorithm,
     problem: Problem,
@@ -138,14 +139,10 @@ def ask_clients(
     return clients, *received(total, share, round_key(key, n))
 
 
-def no_metrics(
-    algorithm: Algorithm, problem: Problem, shards: Shard, run: Run
-) -> dict[str, Scalar]:
+def no_metrics(step: Callable[[Run], tuple[Run, dict[str, Scalar]]], run: Run) -> dict[str, Scalar]:
     """The clients' metrics before any round: not a number."""
-    step = lambda run: simulated_round(algorithm, problem, shards, run)[1]
-    return {
-        name: jnp.full(a.shape, jnp.nan, a.dtype) for name, a in jax.eval_shape(step, run).items()
-    }
+    _, shapes = jax.eval_shape(step, run)
+    return {name: jnp.full(a.shape, jnp.nan, a.dtype) for name, a in shapes.items()}
 
 
 def finite(run: Run) -> Array:

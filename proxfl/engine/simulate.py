@@ -95,10 +95,9 @@ def simulate(
                 "optimality": optimality(problem, shards, block=block),
                 "nonzeros": Nonzeros(),
             }
-        recorder = Recorder()
+        fresh, recorder = run is None, Recorder()
         if run is None:
             run = start(algorithm, problem, shards, seed)
-            recorder.add(first_look(algorithm, problem, shards, run, observe, block))
         else:
             run = Run(*jax.tree.map(jnp.copy, run))  # the compiled program consumes its argument
         step = partial(compiled, algorithm, problem, shards, cohort=cohort, block=block)
@@ -107,7 +106,7 @@ def simulate(
             step = step_by_sums(algorithm, problem, shards, mass, block)
         plan = Plan(observe, every or max(1, rounds // 100), rounds, until or {})
         with show_progress(type(algorithm).__name__, rounds, progress) as report:
-            run, met = drive(step, run, plan, recorder, report, partial(agreed, shards))
+            run, met = drive(step, run, fresh, plan, recorder, report, partial(agreed, shards))
         up, down = round_bytes(algorithm, problem, shards)
         model = jax.tree.map(np.asarray, algorithm.output(problem.g, run.server))
         result = Result(
@@ -137,31 +136,23 @@ def step_by_sums(
 
     def step(run: Run, observe: Mapping[str, Observer], stretch: Stretch):
         """The first time of a stretch."""
-        if not stretch.times:
-            return run, {}, 0
-        run, info = by_sums.rounds(algorithm, problem, sites, run, stretch.every)
-        if not (stretch.due or not finite(run)):
+        info = no_metrics(partial(simulated_round, algorithm, problem, shards), run)
+        if stretch.times:
+            run, info = by_sums.rounds(algorithm, problem, sites, run, info, stretch.every)
+        if not stretch.times or not (stretch.due or not finite(run)):
             return run, dict.fromkeys((*observe, "round"), np.zeros(0)), 0
-        seen = looked(algorithm, problem, shards, run, info, observe, block)
+        seen = look(algorithm, problem, shards, run, info, observe, block=block)
         return run, {name: np.atleast_1d(value) for name, value in seen.items()}, 1
 
     return step
 
 
+@partial(jax.jit, static_argnames="block", inline=True)
 def look(algorithm, problem, shards, run, info, observe, block) -> dict[str, Array]:
     """Every observer's number, and the round it belongs to."""
     x = algorithm.output(problem.g, run.server)
     seen = Snapshot(problem, shards, x, algorithm, run.server, run.clients, info, block)
     return {name: observer(seen) for name, observer in observe.items()} | {"round": run.round}
-
-
-looked = jax.jit(look, static_argnames="block")
-
-
-@partial(jax.jit, static_argnames="block")
-def first_look(algorithm, problem, shards, run, observe, block) -> dict[str, Array]:
-    info = no_metrics(algorithm, problem, shards, run)
-    return look(algorithm, problem, shards, run, info, observe, block)
 
 
 def advance(
@@ -182,7 +173,7 @@ def advance(
     times, every, due, until = stretch
     step = partial(simulated_round, algorithm, problem, shards, cohort=cohort, block=block)
     watch = partial(look, algorithm, problem, shards, observe=observe, block=block)
-    info = no_metrics(algorithm, problem, shards, run)
+    info = no_metrics(step, run)
     shapes = jax.eval_shape(watch, run, info)
     log = jax.tree.map(lambda a: jnp.zeros((SLOTS, *a.shape), a.dtype), shapes)
     blank = lambda run, info: jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
@@ -219,6 +210,7 @@ compiled = jax.jit(advance, static_argnames=("cohort", "block"), donate_argnames
 def drive(
     step: Step,
     run: Run,
+    fresh: bool,
     plan: Plan,
     recorder: Recorder,
     report: Report,
@@ -226,12 +218,15 @@ def drive(
 ) -> tuple[Run, bool]:
     """Call the compiled program until the rounds are done, the goal is met or the run blows up.
 
+    What there is to see before the first round is recorded of a fresh run: one that goes on has
+    shown it before.
     How much one call does hangs on the time that calls take, as processes `agree` on it.
     """
     begun, (observe, every, rounds, until) = time.monotonic(), plan
-    run, _, _ = step(run, observe, Stretch(0, every, True, until))  # compiles, runs no round
+    run, log, i = step(run, observe, Stretch(int(fresh), 0, True, until))  # compiles, runs no round
     first = int(run.round)
     recorder.compile_seconds = time.monotonic() - begun
+    recorder.add(filled(log, i))
     pace, done, met = 1.0, 0, False  # pace: the rounds that fit into one call
     while done < rounds and not met:
         stride = min(every - done % every, rounds - done, max(1, int(pace)))
@@ -241,7 +236,7 @@ def drive(
         begun = time.monotonic()
         run, log, i = step(run, observe, Stretch(times, stride, due, until))
         now, spent = int(run.round) - first, agree(time.monotonic() - begun)
-        log = {name: np.asarray(column)[: int(i)] for name, column in log.items()}
+        log = filled(log, i)
         met = bool(until) and due and all(log[name][-1] <= bound for name, bound in until.items())
         blown = not bool(finite(run))
         seen = slice(None) if due or blown else slice(0)
@@ -252,3 +247,8 @@ def drive(
         if blown:
             break
     return run, met
+
+
+def filled(log: Mapping[str, Any], times: Any) -> dict[str, np.ndarray]:
+    """The slots of a log that hold an observation."""
+    return {name: np.asarray(column)[: int(times)] for name, column in log.items()}

@@ -19,7 +19,7 @@ from proxfl.core import Algorithm
 from proxfl.engine.checks import check
 from proxfl.engine.measure import Observer
 from proxfl.engine.round import start
-from proxfl.engine.simulate import SLOTS, Stretch, advance, first_look
+from proxfl.engine.simulate import SLOTS, Stretch, advance
 from proxfl.points import Point, as_point, dtype
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
@@ -60,11 +60,10 @@ def sweep(
         watch, watch_axis = common(observe)
         axes = (0, problem_axis, data_axis)
         keys = jnp.array(seeds if seeds is not None else [0] * count)
-        begin, look, step, output = programs(axes, watch_axis, cohort)
+        begin, step, output = programs(axes, watch_axis, cohort)
         run = begin(method, problem, data, keys)
-        parts = [
-            {k: np.asarray(v)[:, None] for k, v in look(method, problem, data, run, watch).items()}
-        ]
+        run, log, filled = step(method, problem, data, run, watch, Stretch(1, 0, True, {}))
+        parts = [{k: blank(np.asarray(v), filled, 1) for k, v in log.items()}]
         with show_progress(f"{count} runs", rounds, progress) as report:
             done = 0
             while done < rounds:
@@ -85,12 +84,11 @@ def sweep(
 
 @cache
 def programs(axes: tuple[Any, ...], watch_axis: Any, cohort: int | None) -> tuple[Any, ...]:
-    """Start, look, advance and report, each for all runs at once; made once, so compiled once."""
+    """Start, advance and report, each for all runs at once; made once, so compiled once."""
     advanced = partial(advance, cohort=cohort, block=None)
     model = lambda algorithm, problem, run: algorithm.output(problem.g, run.server)
     return (
         jax.jit(jax.vmap(start, in_axes=(*axes, 0))),
-        jax.jit(jax.vmap(partial(first_look, block=None), in_axes=(*axes, 0, watch_axis))),
         jax.jit(jax.vmap(advanced, in_axes=(*axes, 0, watch_axis, None))),
         jax.jit(jax.vmap(model, in_axes=(0, axes[1], 0))),
     )

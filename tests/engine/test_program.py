@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 
 import proxfl as px
+from proxfl.engine import measure
 from proxfl.engine.round import simulated_round, start
+from proxfl.points import norm
+from proxfl.pytree import pytree
 from tests import cases
 
 
@@ -68,3 +71,19 @@ def test_new_numbers_need_no_new_program(wrap):
         algorithm, problem = wrap(px.Decoupled(eta, 1.5, 2)), cases.problem(theta)
         step(algorithm, problem, shards, start(algorithm, problem, shards))
     assert traced == 1
+
+
+def test_one_program_makes_all_observations_of_a_run_the_first_included():
+    traced = 0
+
+    @pytree
+    class Norm(measure.Observer):
+        def __call__(self, seen):
+            nonlocal traced
+            traced += 1
+            return norm(seen.x)
+
+    about = px.Decoupled(0.05, 1.5, 2), cases.problem(), cases.sites()
+    result = px.simulate(*about, rounds=5, every=2, observe={"norm": Norm()})
+    assert traced == 1 and result.history["round"].tolist() == [0, 2, 4, 5]
+    assert result.history["norm"][0] == 0 < result.history["norm"][1]
