@@ -46,11 +46,13 @@ class Options(abc.ABC):
 
     def __init__(self, **given: Any):
         table = self.table()
-        read = {key: known(table, key).read(value) for key, value in given.items()}
+        read = values(table, given)
         for key, option in table.items():
             if key not in read and option.default is REQUIRED:
                 raise InputError(f"key {key!r} is missing; it is {option.meaning}.")
-        held = {key: read.get(key, self.usual(o, read)) for key, o in table.items()}
+        self._hold({key: read.get(key, self.usual(o, read)) for key, o in table.items()})
+
+    def _hold(self, held: dict[str, Any]) -> None:
         object.__setattr__(self, "_held", held)
         self.check()
 
@@ -87,7 +89,9 @@ class Options(abc.ABC):
         return f"{type(self).__name__}({', '.join(told)})"
 
     def replace(self: Held, **changes: Any) -> Held:
-        return type(self)(**vars(self)["_held"] | changes)
+        changed = object.__new__(type(self))
+        changed._hold(vars(self)["_held"] | values(self.table(), changes))
+        return changed
 
     def read_files(self: Held) -> Held:
         """The same with the content of their files in place of paths, as a manifest wants it."""
@@ -107,6 +111,11 @@ class Options(abc.ABC):
         """The same without those that have their default."""
         table, held = self.table(), vars(self)["_held"]
         return {key: v for key, v in self.to_dict().items() if held[key] != table[key].default}
+
+
+def values(table: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, in the form in which it is held."""
+    return {key: known(table, key).read(value) for key, value in given.items()}
 
 
 def known(table: Mapping[str, Option], key: str) -> Option:
