@@ -10,6 +10,7 @@ import pytest
 from proxfl.deploy.masking.messages import question_payload
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.session import Refused
+from proxfl.deploy.ops.home import Home
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.asks import ASKS
 from proxfl.deploy.protocol.study import (
@@ -41,6 +42,7 @@ from proxfl.train.evaluate import Applied, How, evaluate, evaluated, tell
 from proxfl.train.folder import read_model
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
+from tests.cli.world import proxfl
 from tests.deploy.field import LOOSE, NAMES, Field
 from tests.deploy.red_team import USUAL, Attacker, victim
 
@@ -108,6 +110,19 @@ def test_a_person_who_approves_a_study_reads_what_it_asks_and_of_which_columns(t
     assert "4 weights of l1" in field.study.words and "3 folds" in field.study.words
     for words in (evaluation, field.study.words):
         assert "minimise" in words  # the problem of the model, too
+
+
+def test_a_person_at_a_site_reads_what_a_study_that_waits_asks_before_approving_it(tmp_path):
+    office = Office(Home(tmp_path).site("north"), LOOSE)
+    for name, weight, decision in (("a", 0.5, "takes part"), ("b", 2.5, "waits")):
+        problem = Spec(target="y", loss="logistic", l1=weight)
+        study = make_study(name, "field", NAMES, problem)
+        office.keep(study)
+        office.audit.enter("study", study.id, name=name, ask="train", decision=decision, reason="")
+    listed = proxfl("federate", "studies", tmp_path, "--site", "north")
+    assert listed.code == 0, listed.err
+    assert "+ 2.5 sum_j |coef_j|" in listed.out and "+ 0.5 sum_j" not in listed.out
+    assert str(office.text_at(study.id)) in listed.out and office.text_at(study.id).exists()
 
 
 # By rule, a study that an honest site declines or waits with, and how else it would be asked.

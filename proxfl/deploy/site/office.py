@@ -84,6 +84,10 @@ class Office:
     def place(self, study: str) -> Path:
         return self.folder / STUDIES / study
 
+    def text_at(self, study: str) -> Path:
+        """Where the text of a study is."""
+        return self.place(study) / STUDY
+
     def studies(self) -> list[Study]:
         """Those that take part or wait, in no order."""
         found = sorted((self.folder / STUDIES).glob(f"*/{STUDY}"))
@@ -97,8 +101,9 @@ class Office:
         return study
 
     def keep(self, study: Study) -> None:
-        if not (self.place(study.id) / STUDY).exists():
-            study.write(private_folder(self.place(study.id)) / STUDY, private=True)
+        if not self.text_at(study.id).exists():
+            private_folder(self.place(study.id))
+            study.write(self.text_at(study.id), private=True)
 
     def approved(self, study: str) -> bool:
         path = self.place(study) / APPROVAL

@@ -5,7 +5,7 @@ from typing import Any
 
 from proxfl.cli.shared.arguments import add_folder
 from proxfl.console.table import show
-from proxfl.console.words import called, count
+from proxfl.console.words import called, count, lines, printable
 from proxfl.deploy.ops.home import Home
 from proxfl.errors import InputError
 
@@ -27,13 +27,24 @@ def main(args: argparse.Namespace) -> int:
 
     home = Home(args.folder.resolve())
     if args.site is not None:
-        office = office_of(home, args.site)
-        rows = [[*line(s), office.audit.decisions.get(s.id, "")] for s in office.studies()]
-        show("", ["study", "asks", "about", "digest", "the site"], rows)
+        of_site(office_of(home, args.site))
         return 0
     found = [read_study_at(path) for path in sorted(home.studies.glob(f"*{SUFFIX}"))]
     show("", ["study", "asks", "about", "digest"], [line(study) for study in found])
     return 0
+
+
+def of_site(office: Any) -> None:
+    """All studies, and of those that wait for a person what they ask."""
+    from proxfl.deploy.protocol.study import WAITS
+
+    decisions = {study: office.audit.decisions.get(study.id, "") for study in office.studies()}
+    rows = [[*line(study), decision] for study, decision in decisions.items()]
+    show("", ["study", "asks", "about", "digest", "the site"], rows)
+    for study in (study for study, decision in decisions.items() if decision == WAITS):
+        print(f"Study {called(study.name)} ({study.id[:DIGITS]}) waits for a person; it asks:")
+        print(lines(study.words))
+        print(f"All of it: {printable(office.text_at(study.id))}")
 
 
 def line(study: Any) -> list[str]:
