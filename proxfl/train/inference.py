@@ -111,37 +111,35 @@ def refuse_singular(hessian: np.ndarray) -> None:
         )
 
 
+class Information(NamedTuple):
+    """Means over all rows at a model; see `proxfl.train.tasks.information`."""
+
+    gradient: np.ndarray
+    hessian: np.ndarray
+    products: np.ndarray
+    squares: float
+
+
 def infer(driver: Driver, spec: Spec, agreement: Agreement, x: Point) -> Inference:
     """One exchange, and what follows from it."""
     told = driver.federation.ask("information", {"x": x})
     square = lambda part: symmetric(np.asarray(driver.mean(told, part)))
     gradient = np.asarray(ravel_pytree(driver.mean(told, "gradient"))[0])
-    residual = float(driver.mean(told, "squares"))
-    flat = np.asarray(ravel_pytree(x)[0])
-    penalised = bool(chosen(spec))
-    return from_sums(
-        spec, agreement, flat, gradient, square("hessian"), square("products"), residual, penalised
-    )
+    squares = float(driver.mean(told, "squares"))
+    means = Information(gradient, square("hessian"), square("products"), squares)
+    return from_means(spec, agreement, np.asarray(ravel_pytree(x)[0]), means)
 
 
-def from_sums(
-    spec: Spec,
-    agreement: Agreement,
-    x: np.ndarray,
-    gradient: np.ndarray,
-    hessian: np.ndarray,
-    products: np.ndarray,
-    squares: float,
-    penalised: bool,
-) -> Inference:
+def from_means(spec: Spec, agreement: Agreement, x: np.ndarray, means: Information) -> Inference:
     n, count, likelihood = sum(agreement.rows), len(x), loss_of(spec).likelihood
-    refuse_singular(hessian)
-    inverse, back = np.linalg.inv(hessian), to_units(agreement, spec.intercept)
-    b = back @ (x - inverse @ gradient if penalised else x)
+    penalised = bool(chosen(spec))
+    refuse_singular(means.hessian)
+    inverse, back = np.linalg.inv(means.hessian), to_units(agreement, spec.intercept)
+    b = back @ (x - inverse @ means.gradient if penalised else x)
     errors = lambda middle: np.sqrt(np.diag(back @ middle @ back.T) / n)
-    dispersion = squares * n / (n - count) if likelihood == "scaled" else 1.0
+    dispersion = means.squares * n / (n - count) if likelihood == "scaled" else 1.0
     se = None if likelihood is None else errors(dispersion * inverse)
-    robust = None if likelihood == "partial" else errors(inverse @ products @ inverse)
+    robust = None if likelihood == "partial" else errors(inverse @ means.products @ inverse)
     freedom = float(n - count) if likelihood == "scaled" else np.inf
     used = np.asarray(robust if se is None else se)
     # Here, and not from scipy.stats: imports for which nobody waits who asks for no errors.
