@@ -19,11 +19,11 @@ def median_interval(values: Any) -> tuple[float, float, float]:
     return float(middle), float(ordered[below]), float(ordered[n - 1 - below])
 
 
-def with_interval(values: Any, digits: str = ".3g") -> str:
+def with_interval(values: Any) -> str:
     middle, low, high = median_interval(values)
     if len(np.atleast_1d(values)) == 1:
-        return f"{middle:{digits}}"
-    return f"{middle:{digits}} ({low:{digits}} to {high:{digits}})"
+        return f"{middle:.3g}"
+    return f"{middle:.3g} ({low:.3g} to {high:.3g})"
 
 
 def share_interval(true: int, draws: int) -> tuple[float, float]:

@@ -32,6 +32,8 @@ from proxfl.storage.toml import read_toml
 from proxfl.tables.formats import Frame, Source, quoted
 from proxfl.tables.kinds import KINDS, Column, Identifier
 
+MOST_NAMED = 5  # columns in one sentence
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -137,11 +139,11 @@ def told(column: Column) -> dict[str, Any]:
     return {"kind": column.name, **column.changed()}
 
 
-def refuse_wrong(path: Source, wrong: Mapping[str, str], most: int = 5) -> None:
+def refuse_wrong(path: Source, wrong: Mapping[str, str]) -> None:
     """Raise on columns that are not what the schema says, all in one sentence."""
     if wrong:
-        few = [f"column {name!r} {what}" for name, what in list(wrong.items())[:most]]
-        more = f"; and {len(wrong) - most} more columns" if len(wrong) > most else ""
+        few = [f"column {name!r} {what}" for name, what in list(wrong.items())[:MOST_NAMED]]
+        more = f"; and {len(wrong) - MOST_NAMED} more columns" if len(wrong) > MOST_NAMED else ""
         raise InputError(
             f"{path}: {'; '.join(few)}{more}; correct the file, or the schema if it is at fault."
         )

@@ -83,10 +83,9 @@ def one_step(name: str, method: Any, *options: Any) -> Entrant:
     return Entrant(name, (FINE,), lambda p, u: method(p["eta_round L"] / u.L, *options))
 
 
-def steps_of(p: dict[str, float], u: Unit, tau: int | None = None) -> tuple[float, float, int]:
-    """eta, eta_g and tau: the grid gives their product and eta_g."""
-    local = tau or u.tau
-    return p["eta_round L"] / (u.L * p["eta_g"] * local), p["eta_g"], local
+def steps_of(p: dict[str, float], u: Unit) -> tuple[float, float, int]:
+    """eta, eta_g and tau: the grid gives the product of all three, and eta_g."""
+    return p["eta_round L"] / (u.L * p["eta_g"] * u.tau), p["eta_g"], u.tau
 
 
 def stepped(name: str, method: Any, uses_g: bool = True, **options: Any) -> Entrant:

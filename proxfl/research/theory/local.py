@@ -28,6 +28,7 @@ from proxfl.research.theory.constants import hessians
 
 DENSE = 200  # unknowns of the linearised round up to which all its eigenvalues are computed
 LARGEST = 3000  # and up to which the largest are, by Arnoldi's method
+LONGEST = 100.0  # step looked at, in units of 1 over the curvature of the mean loss
 
 
 class Local(NamedTuple):
@@ -78,11 +79,8 @@ class Local(NamedTuple):
         largest = eigs(matrix, k=2, v0=start, tol=loosely, return_eigenvectors=False)
         return float(np.abs(largest).max())
 
-    def longest_stable(self, eta_g: float, tau: int, most: float = 100.0) -> float:
-        """The first step of a round at which it loses stability, in a scan upwards; or infinity.
-
-        `most`, in units of 1 over the curvature of the mean loss, is where the scan ends.
-        """
+    def longest_stable(self, eta_g: float, tau: int) -> float:
+        """The first step of a round at which it loses stability, in a scan upwards; or infinity."""
         if self.size == 0:
             return np.inf
         low, growth = 0.05 / self.curvature, 1.25
@@ -91,7 +89,7 @@ class Local(NamedTuple):
             return 0.0
         while stable(low * growth):
             low *= growth
-            if low * self.curvature > most:
+            if low * self.curvature > LONGEST:
                 return np.inf
         high = low * growth
         for _ in range(12):
