@@ -65,6 +65,7 @@ class Column(Options):
     wrong: ClassVar[str]  # what is said of such a value
     own: ClassVar[tuple[Option, ...]] = ()
     as_text: ClassVar[bool] = False  # whether a CSV file is to give the text as it stands
+    ranked: ClassVar[bool] = False  # whether its numbers are places in a list that a schema has
 
     @classmethod
     def table(cls) -> dict[str, Option]:
@@ -198,7 +199,7 @@ class Category(Levels):
 class Ordered(Levels):
     """The place of a level in their order, from 0."""
 
-    name = "ordered"
+    name, ranked = "ordered", True
     own = (LEVELS._replace(meaning="all the values there may be, the lowest first"),)
 
     @property

@@ -315,6 +315,34 @@ def test_features_that_differ_in_one_row_tell_it(tmp_path):
     np.testing.assert_allclose(np.array(row) / row[1] * one[7], [A[7, 0], one[7]], rtol=1e-6)
 
 
+def with_stages(folder, few):
+    """A site of 200 rows, `few` of them at the last of four stages; and its study by a list."""
+    stage = np.array(list("ABC"))[np.arange(200) % 3]
+    stage[:few] = "D"
+    site, A = with_columns(folder, stage=stage)
+    numbers = {f"x{j}": {"kind": "number"} for j in range(4)} | {"y": {"kind": "boolean"}}
+    stages = lambda levels: numbers | {"stage": {"kind": "ordered", "levels": list(levels)}}
+    return site, A, lambda levels: site.asks.replace(features=(), schema=stages(levels))
+
+
+def test_no_list_of_levels_moves_a_few_rows_alone(tmp_path):
+    """With a level that nobody has before the last, one row was told by two Hessians at 0."""
+    for few, policy in ((1, USUAL), (1, USUAL.replace(count=0)), (5, USUAL)):
+        folder = tmp_path / f"{few} rows, {policy.count}"
+        site, A, asks = with_stages(folder, few)
+        site.office.given, site.asks = policy, asks("ABCD")
+        if few < policy.count:
+            with pytest.raises(BadMessage, match="an unusual value in some column"):
+                Attacker(site)
+            continue
+        attacker = Attacker(site)
+        first = attacker.hessian(np.zeros(5), 0.0)
+        attacker.propose("second", asks("ABCED"))
+        apart = np.zeros((6, 6))
+        apart[np.triu_indices(6)] = 4 * (attacker.hessian(np.zeros(5), 0.0) - first)[6:]
+        np.testing.assert_allclose(apart[:4, 4], A[:few].sum(axis=0), atol=1e-9)
+
+
 def test_a_study_with_weights_is_about_the_rows_that_count(tmp_path):
     """Two studies that leave other rows out are as far apart as those rows."""
     some, more = np.arange(200) >= 20, np.arange(200) >= 21

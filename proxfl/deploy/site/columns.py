@@ -4,6 +4,10 @@ A feature, a target, an offset and the weights of rows all enter sums over rows,
 of them is a rule on all. Sums are over c and over 1, and so over c - a for every number a: where c
 is a but in one row, that row is told. Of weights this is so between a study with them and one
 without, so there it is about all rows, also those whose weight is 0.
+
+An ordered column is as a study wrote its list of levels: in another study, with a level that nobody
+has before the last one, it is the same column but in the rows of the last. So each level counts as
+a column of its own.
 """
 
 from collections.abc import Iterator
@@ -15,7 +19,7 @@ from proxfl.tables import Table
 from proxfl.tables.formats import is_sparse
 from proxfl.tables.rows import with_values
 from proxfl.train.agreement import offsets, row_counts
-from proxfl.train.spec import Spec, beside_of
+from proxfl.train.spec import Spec, beside_of, schema_of
 
 FEATURE, TARGET, WEIGHTS = "feature", "target", "row_weights"
 BESIDE = ("offset", "exposure", WEIGHTS)  # the keys of a problem
@@ -35,7 +39,18 @@ class Used(NamedTuple):
 
 
 def used_columns(table: Table, spec: Spec) -> Iterator[Used]:
-    """All of them; what a study describes are features."""
+    """All of them, and where rows are at each level of those that are ordered."""
+    schema = schema_of(spec)
+    ranked = {name for name, kind in schema.columns.items() if kind.ranked} if schema else ()
+    for used in columns_in(table, spec):
+        yield used
+        if used.name in ranked and used.values.dtype.kind == "f":
+            for place in np.unique(used.values[~np.isnan(used.values)]):
+                yield Used(FEATURE, f"{used.name} at {place:g}", (used.values == place) * 1.0)
+
+
+def columns_in(table: Table, spec: Spec) -> Iterator[Used]:
+    """Those of the table; what a study describes are features."""
     names = (table.target,) if isinstance(table.target, str) else table.target
     if table.target:
         for name, values in zip(names, table.y.reshape(table.rows, -1).T, strict=True):
