@@ -5,6 +5,9 @@ has the sum without it, and the difference is what masks hid; also where the sec
 or is about a few rows more or fewer, or a file that has changed a little since. So a site keeps,
 beside each study that it takes part in, the members and the columns; what a site that is left out
 would have against it, the others have in its place.
+
+Two sums of the same sites, one by rows and one in which all sites count alike, are two equations
+for their parts: who knows all parts but two has these as well.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,6 +20,7 @@ from proxfl.errors import DamageError
 from proxfl.storage import documents
 
 FILE = "company.json"
+ROWS = "samples"  # the weights of scores and of table one
 
 
 class CompanyFile(TypedDict):
@@ -26,27 +30,36 @@ class CompanyFile(TypedDict):
     masked: bool
     sites: list[str]
     columns: list[str]
+    weights: str
 
 
 class Company(NamedTuple):
-    """Whose sums a study has, about which columns, and whether masks hide the parts of them."""
+    """Whose sums a study has, about which columns, by which weights of the sites, and whether masks
+    hide the parts of them."""
 
     name: str
     masked: bool
     sites: Sequence[str]
     columns: Sequence[str]
+    weights: str
+
+    def hidden_with(self, other: "Company") -> bool:
+        """Whether masks hide the parts of either, and the two have columns in common."""
+        return (self.masked or other.masked) and bool(set(self.columns) & set(other.columns))
 
     def apart(self, other: "Company") -> list[str]:
-        """The sites that are in one of two studies alone, if masks hide their parts and the two
-        have columns in common."""
-        hidden = self.masked or other.masked
-        if not hidden or not set(self.columns) & set(other.columns):
-            return []
-        return sorted(set(self.sites) ^ set(other.sites))
+        """The sites that are in one of two studies alone, if masks hide their parts."""
+        return sorted(set(self.sites) ^ set(other.sites)) if self.hidden_with(other) else []
+
+    def weighs_otherwise(self, other: "Company") -> bool:
+        """Whether the same sites count otherwise in two studies, if masks hide their parts."""
+        alike = set(self.sites) == set(other.sites)
+        return alike and self.weights != other.weights and self.hidden_with(other)
 
 
 def company_of(study: Study, columns: Sequence[str]) -> Company:
-    return Company(study.name, study.masked, list(study.sites), list(columns))
+    weights = study.spec.weights if study.ask in ("train", "path") else ROWS
+    return Company(study.name, study.masked, list(study.sites), list(columns), weights)
 
 
 def earlier(studies: Path, study: Study, begun: Iterable[str]) -> list[Company]:

@@ -113,6 +113,14 @@ def few_sites(policy: Policy, about: Proposal) -> Iterator[Objection]:
                 waits=True,
             )
             return
+        if about.company and other.weighs_otherwise(about.company):
+            yield Objection(
+                f"in study {called(other.name)} the same sites count otherwise, so that both "
+                "together would tell them apart; ask with the same weights, or have a person there "
+                "approve it",
+                waits=True,
+            )
+            return
 
 
 def in_the_clear(policy: Policy, about: Proposal) -> Iterator[Objection]:

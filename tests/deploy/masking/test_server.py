@@ -211,6 +211,19 @@ def test_studies_of_the_same_sites_or_of_other_columns_follow_one_another(tmp_pa
         assert set(field.said(study).values()) == {"takes part"}
 
 
+def test_the_same_sites_do_not_count_by_rows_and_alike_in_turn(tmp_path):
+    """Of two sums of three parts, a member that knows its own has both others."""
+    field, named = Four(tmp_path), dict(features=("a", "b"))
+    by_rows = field.study(*NAMES, **named)
+    alike = field.study(*NAMES, **named, weights="uniform")
+    assert set(field.said(by_rows).values()) == {"takes part"}
+    assert set(field.said(alike).values()) == {"waits"}
+    _, why = field.sites["north"].decide(alike)
+    assert "in study north-south-west the same sites count otherwise" in why
+    elsewhere = field.study(*NAMES, target="c", loss="squared", features=("d",), weights="uniform")
+    assert set(field.said(elsewhere).values()) == {"takes part"}
+
+
 def at_call(number, action):
     """Does something before the server of a run asks for so many-th a time."""
 
