@@ -122,6 +122,15 @@ def test_what_the_penalty_holds_does_not_bend_the_way_of_what_is_free():
     assert found.model.intercept == pytest.approx(30.6)
 
 
+def test_a_bound_nearer_than_the_gradient_is_long_is_reached():
+    """There a gradient step is short, however far a subgradient is from 0."""
+    A, y = logistic()
+    spec = Spec(target="y", loss="logistic", box=(-1e-3, 1e-3), intercept=False, tol=1e-9)
+    fit = train(spec, [table(A, y)])
+    assert fit.solution.converged
+    np.testing.assert_allclose(np.abs(fit.model.coef), 1e-3, rtol=1e-12)
+
+
 WORSE, BETTER = 1e-8, 1e-4  # relative to the objective: of ours to a solver's, and of it to ours
 
 

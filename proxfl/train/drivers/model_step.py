@@ -60,13 +60,14 @@ def minimise(
     x: Point,
     gradient: Point,
     bent: Bent,
-    within: Scalar,
+    part: Scalar,
     jacobian: Callable[..., Any] = jax.jacfwd,
 ) -> tuple[Point, Scalar]:
     """The least point of the model, and the length of its gradient map there.
 
-    Ends with that length below `within`, or where rounding ends it. The `jacobian` is that of the
-    prox, for which `diagonal` is enough where g is a sum over coordinates.
+    Ends with that length below so large a part of what it was, or where rounding ends it. The
+    `jacobian` is that of the prox, for which `diagonal` is enough where g is a sum over
+    coordinates.
     """
     start, as_point = ravel_pytree(x)
     first = ravel_pytree(gradient)[0]
@@ -106,7 +107,7 @@ def minimise(
     def go_on(carry):
         u, left, _, turn = carry
         rounding = 8 * eps * (jnp.linalg.norm(first) + bent.top * jnp.linalg.norm(u - start))
-        return (turn < MOST) & (left > jnp.maximum(within, rounding))
+        return (turn < MOST) & (left > jnp.maximum(part * first_left, rounding))
 
     def improve(carry):
         u, left, run, turn = carry
@@ -116,7 +117,8 @@ def minimise(
         run = jnp.where(leapt, run, jnp.minimum(2 * run, LONGEST_RUN))
         return u, jnp.where(leapt, over, residual(u)), run, turn + 1
 
-    begin = (start, residual(start), jnp.asarray(FIRST_RUN), jnp.asarray(0))
+    first_left = residual(start)
+    begin = (start, first_left, jnp.asarray(FIRST_RUN), jnp.asarray(0))
     u, left, _, _ = jax.lax.while_loop(go_on, improve, begin)
     return as_point(u), left
 

@@ -32,7 +32,7 @@ from proxfl.train.drivers.model_step import bend, minimise
 from proxfl.train.tasks import SHORTER, part_way
 
 SIGMA = 1e-4  # of the promised fall, at least: Armijo's constant
-FORCING = 1e-2  # of a distance, times how near it is: what is left in a step, for fast convergence
+FORCING = 1e-2  # times how near the optimum is: the part that a step leaves, for fast convergence
 IDLE = 4  # rounds without progress, after which there is none
 IDLE_AT_END = 8  # the same once optimality is met and a gap is not
 ROUNDING = (
@@ -260,7 +260,7 @@ def next_step(g: Regulariser, known: Known, distance, scale, reach, exactness) -
     """To the least point of the model; the nearer to the optimum, the more exactly to it."""
     bent = bend(known.hessian, ravel_pytree(known.gradient)[0], distance, reach)
     forcing = exactness * jnp.minimum(distance / jnp.where(scale > 0, scale, 1.0), 1.0)
-    u, _ = minimise(g, known.x, known.gradient, bent, forcing * distance)
+    u, _ = minimise(g, known.x, known.gradient, bent, forcing)
     promised = dot(known.gradient, u - known.x) + g.value(u) - g.value(known.x)
     return Step(u, jnp.ones_like(promised), promised)
 

@@ -322,9 +322,9 @@ def by_hessian(
     hessian = hessian[: len(where), : len(where)]
     top = 1.1 * largest(lambda v: hessian @ v, len(where))
     bent = Bent(hessian + BENT * top * jnp.eye(len(where)), top)
-    within = FORCING * jnp.minimum(distance / scale, 1.0) * distance
+    forcing = FORCING * jnp.minimum(distance / scale, 1.0)
     some = OnSet(g, known.x, where), part(start, where), part(slope, where)
-    v, _ = minimise(*some, bent, within, diagonal)
+    v, _ = minimise(*some, bent, forcing, diagonal)
     u = as_point(start.at[where].set(v, mode="drop"))
     bend = hessian @ (v - part(start, where))
     return step_to(g, known, u), as_point(slope.at[where].add(bend, mode="drop"))
