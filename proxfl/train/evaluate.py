@@ -193,7 +193,7 @@ def losses_of(loss: Any, rows: SiteRows, draws: np.ndarray) -> dict[str, np.ndar
     return totals | {"loss": value, "deviance": 2 * above}
 
 
-class Told(NamedTuple):
+class EvaluationSums(NamedTuple):
     """What a site tells of a model: sums over its rows, and over each draw of them, drawn first.
 
     Of draws there is nothing that only curves are of, and without draws nothing at all.
@@ -206,7 +206,7 @@ class Told(NamedTuple):
 Draw = Callable[[int, int], np.ndarray]  # of so many rows, how often each is in a draw
 
 
-def tell(applied: Applied, table: Table, draw: Draw, how: "How") -> Told:
+def tell(applied: Applied, table: Table, draw: Draw, how: "How") -> EvaluationSums:
     """A site's whole part of an evaluation."""
     loss, rows = applied.loss, applied.rows(table)
     sums = site_sums(loss, rows, how.threshold)
@@ -217,7 +217,7 @@ def tell(applied: Applied, table: Table, draw: Draw, how: "How") -> Told:
         parts.append(drawn_sums(loss, rows, draws, how.threshold))
     joined = lambda *arrays: np.concatenate(arrays)
     drawn = jax.tree.map(joined, *parts) if parts else {}
-    return Told({name: np.asarray(value) for name, value in sums.items()}, drawn)
+    return EvaluationSums({name: np.asarray(value) for name, value in sums.items()}, drawn)
 
 
 class How(NamedTuple):
@@ -281,12 +281,12 @@ def evaluate(
     return evaluated(applied.loss.target.scorecard, told)
 
 
-def evaluated(card: Scorecard, told: Iterable[tuple[str, Told]]) -> Evaluation:
+def evaluated(card: Scorecard, told: Iterable[tuple[str, EvaluationSums]]) -> Evaluation:
     """What the sums of sites come to, near or far; those of one site at a time are held."""
     total, sites = None, {}
     for site, one in told:
         sites[site] = judged_by(card, one)
-        total = one if total is None else Told(*map(added, zip(total, one, strict=True)))
+        total = one if total is None else EvaluationSums(*map(added, zip(total, one, strict=True)))
     if total is None:
         raise InputError("There are no sites; name at least one file or folder.")
     return Evaluation(judged_by(card, total), sites, len(sites))
@@ -307,8 +307,8 @@ def by_seed(site: str, seed: int) -> Draw:
     return draw
 
 
-def judged_by(card: Scorecard, told: Told) -> Judged:
-    return judged(card, told.sums, [scored(card, draw) for draw in each_draw(told.drawn)])
+def judged_by(card: Scorecard, total: EvaluationSums) -> Judged:
+    return judged(card, total.sums, [scored(card, draw) for draw in each_draw(total.drawn)])
 
 
 def judged(card: Scorecard, sums: Sums, drawn: Sequence[Scores]) -> Judged:

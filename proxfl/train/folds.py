@@ -40,7 +40,7 @@ from proxfl.train.local import Traffic
 from proxfl.train.path import RegularisationPath, padded_size, ready, weights_along
 from proxfl.train.spec import Spec, loss_of
 from proxfl.train.tasks import rows_at
-from proxfl.train.walk import Found, ReadySites, walk
+from proxfl.train.walk import PathPoint, ReadySites, walk
 
 
 class Fold(NamedTuple):
@@ -124,7 +124,7 @@ def scored(
     dealt: Sequence[Fold],
     training: Sequence[ReadySites],
     held_out: Sequence[Shard],
-    walked: Sequence[Sequence[Found]],
+    walked: Sequence[Sequence[PathPoint]],
 ) -> Validation:
     """What the models of each fold are worth on the rows left out; one exchange tells it."""
     judged = []
@@ -146,7 +146,7 @@ def validation(
     names: tuple[str, ...],
     shares: np.ndarray,
     judged: Sequence[tuple[Any, dict[str, Any]]],
-    walked: Sequence[Sequence[Found]],
+    walked: Sequence[Sequence[PathPoint]],
     traffic: Traffic,
 ) -> Validation:
     """From each fold's losses and other scores along the weights, and its models."""

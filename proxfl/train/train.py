@@ -189,7 +189,7 @@ def told_of(spec: Spec, by_site: Mapping[str, Any]) -> dict[str, Any]:
     return dict(by_site) if noise_of(spec) is None else {}
 
 
-class Found(NamedTuple):
+class Trained(NamedTuple):
     """What sites that have agreed come to."""
 
     method: Method
@@ -205,7 +205,7 @@ def solved(
     problem: Problem,
     agreement: Agreement,
     drive: Callable[[Driver], Solution],
-) -> Found:
+) -> Trained:
     """All that follows an agreement, near or far; `drive` solves, and keeps what it needs to."""
     driver = driver_of(spec, federation, problem, agreement)
     if spec.inference:
@@ -215,7 +215,7 @@ def solved(
     inference = inference_of(spec, driver, agreement, solution)
     method = method_for(spec, agreement, federation.link)
     model = Model.of(spec.loss, agreement, solution.x)
-    return Found(method, model, solution, told, inference)
+    return Trained(method, model, solution, told, inference)
 
 
 def heading(spec: Spec) -> str:

@@ -48,7 +48,7 @@ class ReadySites(NamedTuple):
     told: tuple[int, int]
 
 
-class Found(NamedTuple):
+class PathPoint(NamedTuple):
     """The model of one weight, its certificate, and the exchanges it was in."""
 
     x: Point
@@ -63,7 +63,7 @@ class Walk(NamedTuple):
     """The models of each set of sites along the weights, and what all of it cost, once known."""
 
     weights: np.ndarray
-    found: list[list[Found]]
+    found: list[list[PathPoint]]
     first_rounds: int  # for the empty model of the first set
     traffic: Traffic
     method: Method
@@ -151,7 +151,7 @@ def one_by_one(
             each.append(solve_at(float(weight), each[-1]))
             watch(len(walked) * len(weights) + len(each) - 1)
         first.append(len(last.records))
-        walked.append([Found(*s[:5], len(s.records)) for s in each[1:]])
+        walked.append([PathPoint(*s[:5], len(s.records)) for s in each[1:]])
         up, down = compiled.round_bytes(sites.problem, sites.shards, settings)
         rounds = sum(len(s.records) for s in each)
         more = compiled.BESIDE_ROUNDS + len(each) - 1  # a certificate for each of the other models
@@ -198,11 +198,11 @@ def by_newton(
     rest = solve(weights[between], [[each[k].state for k in near] for each in first], then)
     back = np.argsort([*some, *between])
     ordered = [[(a + b)[k] for k in back] for a, b in zip(first, rest, strict=True)]
-    found = [[found_in(solved) for solved in each] for each in ordered]
+    found = [[point_of(solved) for solved in each] for each in ordered]
     return Walk(weights, found, len(empty[0][0].records), Traffic(), method)
 
 
-def found_in(solved: Solved) -> Found:
+def point_of(solved: Solved) -> PathPoint:
     known = solved.state.known
     numbers = float(known.loss), solved.objective, solved.optimality, solved.converged
-    return Found(jax.device_get(known.x), *numbers, len(solved.records))
+    return PathPoint(jax.device_get(known.x), *numbers, len(solved.records))

@@ -22,8 +22,8 @@ from proxfl.train.evaluate import (
     Applied,
     Draw,
     Evaluation,
+    EvaluationSums,
     SiteRows,
-    Told,
     judged_by,
     site_sums,
     tell,
@@ -53,8 +53,8 @@ class MaskedEvaluation:
         self.needed = {name: held for name, held in every.items() if name in names}
         draws, each = self.study.how.draws, sum(int(a.sum()) for a in self.needed.values())
         drawn = self.asked(ask, DRAWS, draws * each).reshape(draws, each)
-        told = Told(sums, self.spread(drawn))
-        self.found = Evaluation(judged_by(self.card, told), {}, len(self.study.sites))
+        total = EvaluationSums(sums, self.spread(drawn))
+        self.found = Evaluation(judged_by(self.card, total), {}, len(self.study.sites))
         # What is signed with it, the tip, is bound to all sums.
         return Question("evaluation", {name: sums[name] for name in ("rows", "loss")}, 0)
 
@@ -89,16 +89,16 @@ class EvaluatedSite:
         self.run, self.table, self.draw = run, table, draw
 
     @cached_property
-    def told(self) -> Told:
+    def own(self) -> EvaluationSums:
         return tell(self.run.applied, self.table, self.draw, self.run.study.how)
 
     @cached_property
     def scores(self) -> np.ndarray:
-        return flat(self.told.sums)
+        return flat(self.own.sums)
 
     @cached_property
     def drawn(self) -> np.ndarray:
-        parts = [self.told.drawn[name][:, held] for name, held in self.run.needed.items()]
+        parts = [self.own.drawn[name][:, held] for name, held in self.run.needed.items()]
         return np.hstack(parts).ravel()
 
     def __call__(self, question: Question) -> tuple[np.ndarray, bool]:

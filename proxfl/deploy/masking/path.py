@@ -39,8 +39,8 @@ from proxfl.train.agreement import Agreement, needs_moments, problem_of, shard_f
 from proxfl.train.choice import Choice
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record
-from proxfl.train.drivers.newton import Told
-from proxfl.train.drivers.together import Asked, SharedExchange
+from proxfl.train.drivers.newton import Totals
+from proxfl.train.drivers.together import Query, SharedExchange
 from proxfl.train.federation import FAR
 from proxfl.train.folds import Validation, refuse_sites, validation
 from proxfl.train.local import Traffic
@@ -190,7 +190,7 @@ class SetsInSums(SharedExchange):
         loss: Any = self.problem.loss
         return tuple(sorted(loss.target.scores))
 
-    def __call__(self, asked: Sequence[Asked]) -> list[Told]:
+    def __call__(self, asked: Sequence[Query]) -> list[Totals]:
         shapes: dict[int, Any] = {}
         for _, question in asked:
             width = len(question["features"])
@@ -198,21 +198,21 @@ class SetsInSums(SharedExchange):
                 about = (self.problem, self.row, dict(question))
                 shapes[width] = jax.eval_shape(TASKS["newton"], *about)
         shape_of = lambda one: shapes[len(one.question["features"])]
-        told = []
+        totals = []
         for some in in_parts(asked, lambda one: size_of(shape_of(one))):
             kind, numbers = question_of("models", [(a.place, a.question) for a in some])
             sizes = [size_of(shape_of(one)) for one in some]
             total = self.asking(Question(kind, numbers, sum(sizes)))
             each = np.split(total, np.cumsum(sizes)[:-1])
-            told += [
-                self.told(part, shape_of(one), one.place)
+            totals += [
+                self.totals(part, shape_of(one), one.place)
                 for part, one in zip(each, some, strict=True)
             ]
-        return told
+        return totals
 
-    def told(self, total: np.ndarray, shape: Any, place: int) -> Told:
+    def totals(self, total: np.ndarray, shape: Any, place: int) -> Totals:
         found = means(total, shape, self.mass[place], self.sites)
-        return Told(
+        return Totals(
             loss=found["value"],
             gradient=found["gradient"],
             triangle=found["hessian"],

@@ -44,7 +44,7 @@ from proxfl.train.federation import Answers, Call, Exact, Federation
 from proxfl.train.privacy import noise_of
 from proxfl.train.spec import Spec, columns_of, declared, loss_of
 from proxfl.train.tasks import TASKS
-from proxfl.train.train import Found, settings_of, solved
+from proxfl.train.train import Trained, settings_of, solved
 
 ALL = "all sites"
 SETUP = ("rows", "sums", "squares")  # what is asked before there is a model to ask about
@@ -105,7 +105,7 @@ class MaskedTraining:
         self.features, self.labels = features, list(labels)
         self.agreement: Agreement | None = None
         self.federation: SumFederation | None = None
-        self.found: Found | None = None
+        self.found: Trained | None = None
         self.dropped = 0
 
     def __call__(self, ask: Ask) -> Question:

@@ -12,11 +12,11 @@ from proxfl.deploy.server.run import StudyRun
 from proxfl.deploy.server.summaries import refuse_other
 from proxfl.errors import InputError
 from proxfl.report import evaluation as report
-from proxfl.train.evaluate import Evaluation, Told, evaluated
+from proxfl.train.evaluate import Evaluation, EvaluationSums, evaluated
 from proxfl.train.folder import parsed_model
 from proxfl.train.spec import loss_of
 
-PARTS = Told._fields
+PARTS = EvaluationSums._fields
 
 
 def in_the_clear(run: StudyRun) -> Evaluation:
@@ -36,7 +36,7 @@ def masked(run: StudyRun) -> Evaluation:
     return program.found
 
 
-def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> Told:
+def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> EvaluationSums:
     """A site's sums, or InputError if no site of ours would tell them."""
     split = {part: {} for part in PARTS}
     for name, values in answer.items():
@@ -51,7 +51,7 @@ def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> Told:
     sound = named and all(a.shape == (draws, *sums[n].shape) for n, a in drawn.items())
     if not sound or not (sums["rows"] >= 1 and sums["weight"] > 0):
         raise InputError(f"Site {site} sent other sums than were asked for; check its version.")
-    return Told(sums, drawn)
+    return EvaluationSums(sums, drawn)
 
 
 def save(run: StudyRun, found: Evaluation) -> None:

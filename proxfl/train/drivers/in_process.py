@@ -21,12 +21,12 @@ from proxfl.train.drivers.newton import (
     IDLE,
     IDLE_AT_END,
     State,
-    Told,
+    Totals,
     learn,
     question,
     shorter_length,
 )
-from proxfl.train.drivers.together import Asked, SharedExchange, Underway, unasked
+from proxfl.train.drivers.together import Query, SharedExchange, Underway, unasked
 from proxfl.train.local import Traffic
 from proxfl.train.tasks import TASKS
 
@@ -41,7 +41,7 @@ class InProcess(SharedExchange):
         self.members = len(sets[0].weight)
         self.asked: Counter[tuple[int, int]] = Counter()  # models, by place and size of a Hessian
 
-    def __call__(self, asked: Sequence[Asked]) -> list[Told]:
+    def __call__(self, asked: Sequence[Query]) -> list[Totals]:
         self.count([(place, len(about["features"]), 1) for place, about in asked])
         return [tell_alone(self.problem, self.sets[place], about) for place, about in asked]
 
@@ -110,9 +110,9 @@ def exchanges(
     def once(carry):
         state, log, made = carry
         asked = question(state, features)
-        told = tell(problem, shards, asked)
-        unseen = jnp.full_like(told.shorter, jnp.inf)
-        after, seen = learn(g, state, told._replace(shorter=unseen), exactness)
+        totals = tell(problem, shards, asked)
+        unseen = jnp.full_like(totals.shorter, jnp.inf)
+        after, seen = learn(g, state, totals._replace(shorter=unseen), exactness)
 
         def shorter():
             length = shorter_length(g, state, tell(problem, shards, asked).shorter)
@@ -128,11 +128,11 @@ def exchanges(
 
 
 @jax.jit
-def tell(problem: Problem, shards: Shard, asked: Mapping[str, Any]) -> Told:
+def tell(problem: Problem, shards: Shard, asked: Mapping[str, Any]) -> Totals:
     """The means over a set of sites; one without rows has no weight."""
     each = jax.vmap(lambda shard: TASKS["newton"](problem, shard, dict(asked)))(shards)
     mean = lambda name: jax.tree.map(lambda a: jnp.tensordot(shards.weight, a, 1), each[name])
-    return Told(
+    return Totals(
         loss=mean("value"),
         gradient=mean("gradient"),
         triangle=mean("hessian"),
@@ -143,6 +143,6 @@ def tell(problem: Problem, shards: Shard, asked: Mapping[str, Any]) -> Told:
 
 
 @jax.jit
-def tell_alone(problem: Problem, shards: Shard, asked: Mapping[str, Any]) -> Told:
+def tell_alone(problem: Problem, shards: Shard, asked: Mapping[str, Any]) -> Totals:
     """The same of a point that no step leads to, for which no shorter ways are looked at."""
     return tell(problem, shards, asked)._replace(shorter=())

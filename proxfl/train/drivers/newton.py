@@ -74,7 +74,7 @@ class State(NamedTuple):
     counted: Any
 
 
-class Told(NamedTuple):
+class Totals(NamedTuple):
     """The answers of all sites together."""
 
     loss: Any
@@ -125,20 +125,20 @@ class Newton(ByNewton):
         after, seen = learn(self.problem.g, state, self.ask(state), exactness)
         return after, Record(*(np.asarray(value).item() for value in seen))
 
-    def ask(self, state: State) -> Told:
+    def ask(self, state: State) -> Totals:
         loss: Any = self.problem.loss
         known = loss.quadratic and np.isfinite(state.known.loss)
         features = 0 if known else features_of(state.known.x)
-        return told_by(self, state, np.arange(features, dtype=np.int32))
+        return totals_of(self, state, np.arange(features, dtype=np.int32))
 
 
-def told_by(driver: Driver, state: Any, features: Any) -> Told:
+def totals_of(driver: Driver, state: Any, features: Any) -> Totals:
     """What all sites tell of the next point, with the Hessian on these features."""
     answers = driver.federation.ask("newton", question(state, features))
     if not np.isfinite(state.known.loss):
         refuse_start(driver, answers)
     each = lambda part: np.stack([answers[site][part] for site in driver.federation.sites])
-    return Told(
+    return Totals(
         loss=driver.mean(answers, "value"),
         gradient=driver.mean(answers, "gradient"),
         triangle=driver.mean(answers, "hessian"),
@@ -225,18 +225,20 @@ def carried_over(g: Regulariser, state: State, exactness) -> State:
 
 
 @jax.jit
-def learn(g: Regulariser, state: State, told: Told, exactness) -> tuple[State, Record]:
+def learn(g: Regulariser, state: State, totals: Totals, exactness) -> tuple[State, Record]:
     """The state after an exchange, and what it showed."""
     before, step = state.known, state.step
     x = part_way(before.x, step.u, step.length)
-    now = Known(x, told.loss, told.gradient, unpacked(told.triangle, before.hessian), told.values)
-    first, distance = jnp.isinf(before.loss), g.distance(x, told.gradient)
-    counted = told.finite & (first | acceptable(g, state, now, distance))
+    now = Known(
+        x, totals.loss, totals.gradient, unpacked(totals.triangle, before.hessian), totals.values
+    )
+    first, distance = jnp.isinf(before.loss), g.distance(x, totals.gradient)
+    counted = totals.finite & (first | acceptable(g, state, now, distance))
     known = choose(counted, now, before)
-    scale = jnp.where(first, norm(told.gradient), state.scale)
+    scale = jnp.where(first, norm(totals.gradient), state.scale)
     reach = jnp.where(counted & ~first, jnp.maximum(10 * norm(x - before.x), 1e-3), state.reach)
     onwards = next_step(g, known, distance, scale, reach, exactness)
-    shorter = step._replace(length=shorter_length(g, state, told.shorter))
+    shorter = step._replace(length=shorter_length(g, state, totals.shorter))
     progress = counted & (first | (distance <= 0.5 * state.distance))
     fell = objective(g, known) < objective(g, before) - rounding(g, before)
     after = State(

@@ -22,7 +22,7 @@ from proxfl.train.drivers.driver import Record, Settings
 from proxfl.train.drivers.endless import AT_INFINITY, falls_on, is_deep
 from proxfl.train.drivers.newton import (
     State,
-    Told,
+    Totals,
     carried_over,
     exactness_for,
     far_question,
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
     state: State
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """What a set of sites is asked about one model."""
 
     place: int
@@ -69,7 +69,7 @@ class SharedExchange(abc.ABC):
     members: int
 
     @abc.abstractmethod
-    def __call__(self, asked: Sequence[Asked]) -> list[Told]:
+    def __call__(self, asked: Sequence[Query]) -> list[Totals]:
         """One exchange with all sites."""
 
     def advance(
@@ -78,12 +78,12 @@ class SharedExchange(abc.ABC):
         """Each model after at least one exchange, and what each exchange showed."""
         states = [model.wanted.state for model in models]
         asked = [
-            Asked(model.wanted.place, question(state, model.features))
+            Query(model.wanted.place, question(state, model.features))
             for model, state in zip(models, states, strict=True)
         ]
         after = []
-        for model, state, told in zip(models, states, self(asked), strict=True):
-            now, seen = learn(model.wanted.g, state, told, exactness)
+        for model, state, totals in zip(models, states, self(asked), strict=True):
+            now, seen = learn(model.wanted.g, state, totals, exactness)
             after.append((now, [Record(*(np.asarray(value).item() for value in seen))]))
         return after
 
@@ -172,11 +172,11 @@ def endless(
     """Those of the suspects whose objective falls on far beyond the model; one exchange tells."""
     if not suspects:
         return []
-    told = exchange([Asked(wanted[i].place, far_question(states[i])) for i in suspects])
+    totals = exchange([Query(wanted[i].place, far_question(states[i])) for i in suspects])
     on = lambda i, far: (
         far.finite and falls_on(wanted[i].g, states[i].known, states[i].trend, far.loss)
     )
-    return [i for i, far in zip(suspects, told, strict=True) if on(i, far)]
+    return [i for i, far in zip(suspects, totals, strict=True) if on(i, far)]
 
 
 def result(

@@ -37,13 +37,13 @@ from proxfl.train.drivers.newton import (
     ByNewton,
     Known,
     Step,
-    Told,
+    Totals,
     acceptable,
     objective,
     optimality_of,
     rounding,
     shorter_length,
-    told_by,
+    totals_of,
 )
 from proxfl.train.tasks import part_way
 
@@ -129,10 +129,10 @@ class NewtonOnSets(ByNewton):
 
     def one_round(self, state: State) -> tuple[State, Record]:
         g, features = self.problem.g, state.asks[: int(state.asked)]
-        told = told_by(self, state, features)
-        after, seen = learn(g, state, told._replace(triangle=()))
+        totals = totals_of(self, state, features)
+        after, seen = learn(g, state, totals._replace(triangle=()))
         if seen.counted:
-            held = known_on(after, state, features, told)
+            held = known_on(after, state, features, totals)
             after = onwards(g, after._replace(set=held), fast(state, after))
         return after, Record(*(np.asarray(value).item() for value in seen))
 
@@ -148,24 +148,24 @@ def fast(before: State, after: State) -> bool:
 
 
 @jax.jit
-def learn(g: Regulariser, state: State, told: Told) -> tuple[State, Record]:
+def learn(g: Regulariser, state: State, totals: Totals) -> tuple[State, Record]:
     """The state after an exchange, and what it showed; the next step is that of before, shorter."""
     before, step = state.known, state.step
     x = part_way(before.x, step.u, step.length)
-    now = Known(x, told.loss, told.gradient, before.hessian, told.values)
-    first, distance = jnp.isinf(before.loss), g.distance(x, told.gradient)
-    counted = told.finite & (first | acceptable(g, state, now, distance))
+    now = Known(x, totals.loss, totals.gradient, before.hessian, totals.values)
+    first, distance = jnp.isinf(before.loss), g.distance(x, totals.gradient)
+    counted = totals.finite & (first | acceptable(g, state, now, distance))
     known = choose(counted, now, before)
-    scale = jnp.where(first, norm(told.gradient), state.scale)
+    scale = jnp.where(first, norm(totals.gradient), state.scale)
     move, turn = (
-        ravel_pytree(a - b)[0] for a, b in ((x, before.x), (told.gradient, before.gradient))
+        ravel_pytree(a - b)[0] for a, b in ((x, before.x), (totals.gradient, before.gradient))
     )
     curved = counted & ~first & (move @ turn > 0)
     progress = counted & (first | (distance <= 0.5 * state.distance))
     fell = objective(g, known) < objective(g, before) - rounding(g, before)
     after = State(
         known=known,
-        step=step._replace(length=shorter_length(g, state, told.shorter)),
+        step=step._replace(length=shorter_length(g, state, totals.shorter)),
         memory=choose(curved, state.memory.after(move, turn), state.memory),
         set=state.set,
         asks=state.asks,
@@ -182,7 +182,7 @@ def learn(g: Regulariser, state: State, told: Told) -> tuple[State, Record]:
     return after, Record(after.round, objective(g, now), optimality, step.length, counted)
 
 
-def known_on(after: State, before: State, features: Any, told: Told) -> WorkingSet:
+def known_on(after: State, before: State, features: Any, totals: Totals) -> WorkingSet:
     """The set as it is at a point that counts: with the Hessian just told, or the one before.
 
     Without a new one the old is made to fit the last move.
@@ -192,7 +192,7 @@ def known_on(after: State, before: State, features: Any, told: Told) -> WorkingS
     if count:
         upper = np.zeros(held.hessian.shape)
         rows, columns = np.triu_indices(count * outputs)
-        upper[rows, columns] = np.asarray(told.triangle)
+        upper[rows, columns] = np.asarray(totals.triangle)
         full = upper + np.triu(upper, 1).T
         members = jnp.zeros(most, jnp.int32).at[:count].set(features)
         return WorkingSet(members, jnp.asarray(count), jnp.asarray(full))
