@@ -22,6 +22,7 @@ ALL = (
     "sparse",
     "clients",
     "processes",
+    "roofline",
     "sweeps",
     "pooled",
     "flower",
