@@ -52,6 +52,7 @@ from proxfl.train.tasks import TASKS
 from proxfl.train.train import solved
 from proxfl.train.walk import Walk, by_newton
 
+MODELS, LEFT_OUT = KINDS = ("models", "left_out")  # of a question, beside tasks and what sets up
 PLACES = "places"  # the name, in a question, of which set each of its models is about
 SHARING = Method("newton", "Newton's method, whose exchanges all weights and folds share.")
 MOST, LEAST = 2**18, 2**8  # numbers in an answer; a model counts as so many: more come in parts
@@ -200,7 +201,7 @@ class SetsInSums(SharedExchange):
         shape_of = lambda one: shapes[len(one.question["features"])]
         totals = []
         for some in in_parts(asked, lambda one: size_of(shape_of(one))):
-            kind, numbers = question_of("models", [(a.place, a.question) for a in some])
+            kind, numbers = question_of(MODELS, [(a.place, a.question) for a in some])
             sizes = [size_of(shape_of(one)) for one in some]
             total = self.asking(Question(kind, numbers, sum(sizes)))
             each = np.split(total, np.cumsum(sizes)[:-1])
@@ -225,7 +226,7 @@ class SetsInSums(SharedExchange):
         """For each model, of the rows that its fold left out, the mean loss, and other means."""
         width, found = 1 + len(self.score_names), []
         for some in in_parts(models, lambda model: width):
-            kind, numbers = question_of("left_out", [(place, {"x": x}) for place, x in some])
+            kind, numbers = question_of(LEFT_OUT, [(place, {"x": x}) for place, x in some])
             total = self.asking(Question(kind, numbers, width * len(some))).reshape(-1, width)
             found += list(total / self.out[numbers[PLACES] - 1, None])
         return np.array(found)

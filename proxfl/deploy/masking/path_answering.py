@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from proxfl.deploy.masking.answering import TOO_LARGE, MaskedSite, bounded, moments
-from proxfl.deploy.masking.path import PLACES, PathOfSums
+from proxfl.deploy.masking.path import LEFT_OUT, MODELS, PLACES, PathOfSums
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.training import SETUP
 from proxfl.deploy.protocol.trees import unpack
@@ -52,9 +52,9 @@ class PathAnswers(MaskedSite):
         with precision(np.float64):
             if kind in TASKS:
                 return self.perform(kind, points, question)
-            if kind == "models":
+            if kind == MODELS:
                 return self.tell(points, question)
-            if kind == "left_out":
+            if kind == LEFT_OUT:
                 return self.judge(points, question)
         if kind == "rows":
             return self.rows(), True

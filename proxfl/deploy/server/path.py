@@ -13,7 +13,7 @@ import numpy as np
 
 from proxfl.deploy.masking.digests import digest
 from proxfl.deploy.masking.messages import Charter, as_bytes, question_payload
-from proxfl.deploy.masking.path import PathOfSums
+from proxfl.deploy.masking.path import LEFT_OUT, MODELS, PathOfSums
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.training import ALL
 from proxfl.deploy.protocol.study import Study
@@ -111,8 +111,8 @@ def found_of(
         dropped={ALL: program.dropped},
         **run.facts(rounds, int(resumed), **more),
     )
-    walked = replace(program.path, traffic=sent("models"))
-    return FoundPath(walked, replace(program.validation, traffic=sent("left_out")), fit)
+    walked = replace(program.path, traffic=sent(MODELS))
+    return FoundPath(walked, replace(program.validation, traffic=sent(LEFT_OUT)), fit)
 
 
 @dataclass
