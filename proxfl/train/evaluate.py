@@ -31,6 +31,7 @@ from proxfl.train.spec import Spec, beside_of, columns_of, loss_of
 from proxfl.train.terms import schema_of
 
 Scores = dict[str, int | float]
+MOST_DRAWS = 10_000
 LEVEL = 0.95  # of the intervals
 TOGETHER = 25  # draws that are summed at once
 

@@ -13,7 +13,6 @@ from proxfl.options.kinds import BILLION, as_number
 from proxfl.storage.documents import read_json
 from proxfl.storage.files import refuse_full
 
-MOST_DRAWS = 10_000
 MOST_SITES = 6  # columns of a terminal
 
 
@@ -42,7 +41,7 @@ def add_how(parser: argparse.ArgumentParser) -> None:
 
 def how_of(args: argparse.Namespace) -> Any:
     """What was chosen of these, if it can be."""
-    from proxfl.train.evaluate import How
+    from proxfl.train.evaluate import MOST_DRAWS, How
 
     if not 0 < args.threshold < 1:
         raise InputError(f"--threshold must be between 0 and 1, got {args.threshold}.")

@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 from proxfl.errors import InputError
 from proxfl.tables import Schema
 from proxfl.train.choice import Choice
-from proxfl.train.evaluate import How
+from proxfl.train.evaluate import MOST_DRAWS, How
 from proxfl.train.folder import parsed_model
 from proxfl.train.spec import Spec
 
 OWN = ("sites", "out")  # options that a study has in other ways
 NO_PROBLEM = {"target": "none", "loss": "squared"}  # where none is solved
-MOST_DRAWS = 10_000
 MOST_FOLDS, MOST_POINTS = 100, 1000
 
 Held = Mapping[str, Any]  # a study's text as TOML; see `StudyFile`
