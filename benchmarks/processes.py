@@ -100,7 +100,7 @@ def run(rounds: int = 15) -> dict[str, Any]:
     return {
         "what": f"a round (tau = 2) of {CLIENTS} clients, dense, over processes",
         "load": os.getloadavg()[0],
-        "points": points,
+        "by processes": points,
     }
 
 
