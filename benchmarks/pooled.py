@@ -2,9 +2,10 @@
 
 scikit-learn's breast cancer data, standardised, l1 logistic regression without intercept, in five
 sites sorted by label. Peers see all rows at once and need not talk: this is what a user would pick
-if pooling were allowed. All must agree on the objective.
+if pooling were allowed. All must agree on the objective. Seconds are those of a processor.
 """
 
+import time
 import warnings
 from typing import Any
 
@@ -32,7 +33,7 @@ def loosest(fit: Any, X: np.ndarray, y: np.ndarray, best: float) -> Any:
     raise RuntimeError("No tolerance of the grid was tight enough.")
 
 
-def run(repeats: int = 5) -> dict[str, Any]:
+def run(repeats: int = 15) -> dict[str, Any]:
     held = load_breast_cancer()
     X = (held.data - held.data.mean(axis=0)) / held.data.std(axis=0)
     y = 2.0 * held.target - 1
@@ -58,9 +59,9 @@ def run(repeats: int = 5) -> dict[str, Any]:
         best = min(objective(fit(1e-10).coef_.ravel(), X, y) for fit in list(fits.values())[2:])
         calls = {name: loosest(fit, X, y, best) for name, fit in fits.items()}
         found = {name: call() for name, call in calls.items()}
-        times = interleaved(calls, repeats)
+        times = interleaved(calls, repeats, clock=time.process_time)
     return {
-        "what": "l1 logistic regression on breast cancer, to within 1e-6 of the least objective",
+        "what": "l1 logistic regression on breast cancer, to within 1e-6; seconds of a processor",
         "times": times,
         "rounds": int(found["proxfl, five sites"].n_iter_),
         "gaps": {n: objective(f.coef_.ravel(), X, y) / best - 1 for n, f in found.items()},
