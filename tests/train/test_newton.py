@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+from proxfl.core import Regulariser
 from proxfl.errors import InputError
 from proxfl.losses import REGISTRY, Coefficients, Loss
 from proxfl.points import Tree, norm
 from proxfl.prox import L1, Box, GroupL2, NonNegative, Nuclear, OnLeaves, Ridge, Simplex, Zero
+from proxfl.pytree import pytree
 from proxfl.tables import Table
 from proxfl.train.choice import Choice
 from proxfl.train.drivers.model_step import bend, minimise
@@ -280,3 +282,35 @@ def test_what_a_path_is_predicted_to_cost_is_about_what_it_costs(loss):
     assert f"{predicted}" in walked.method.reason
     assert 0.5 <= told.exchanges / predicted.exchanges <= 2
     assert 0.5 <= (told.up + told.down) / len(sites) / predicted.bytes <= 2
+
+
+def watched(g, looked):
+    """The same penalty, which notes each time that a program takes its prox."""
+
+    @pytree
+    class Watched(Regulariser):
+        value, distance, bound = g.value, g.distance, g.bound
+
+        def prox(self, x, step):
+            jax.debug.callback(lambda _: looked.append(0), x[0])
+            return g.prox(x, step)
+
+    return Watched()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_at_the_least_point_of_its_model_a_step_looks_for_no_better_one(seed):
+    """Warm fits begin there: what is left of a slope is the rounding of the point itself."""
+    rng = np.random.default_rng(seed)
+    B = np.column_stack([rng.normal(size=(40, 4)), np.ones(40)])
+    H, y, looked = jnp.asarray(B.T @ B / 40), 1e3 + rng.normal(size=40), []
+    g = OnLeaves(watched(L1(1e-8), looked), ("coef",))
+    as_point = lambda v: Tree(Coefficients(v[:-1], v[-1]))
+    slope = lambda u: as_point(H @ ravel_pytree(u)[0] - B.T @ y / 40)
+    u = as_point(jnp.zeros(5))
+    for _ in range(3):
+        looked.clear()
+        bent = bend(H, ravel_pytree(slope(u))[0], norm(slope(u)), jnp.ones(()))
+        u, _ = jax.jit(minimise)(g, u, slope(u), bent, 0.0)
+        jax.effects_barrier()
+    assert len(looked) < 100  # a turn takes seven or more, a run of gradient steps hundreds

@@ -107,7 +107,9 @@ def minimise(
     def go_on(carry):
         u, left, _, turn = carry
         rounding = 8 * eps * (jnp.linalg.norm(first) + bent.top * jnp.linalg.norm(u - start))
-        return (turn < MOST) & (left > jnp.maximum(part * first_left, rounding))
+        # A slope is no better known than the rounding of u itself allows.
+        coarse = jnp.any(jnp.abs(way(u)) > step * 2 * eps * (jnp.abs(H) @ jnp.abs(u)))
+        return (turn < MOST) & coarse & (left > jnp.maximum(part * first_left, rounding))
 
     def improve(carry):
         u, left, run, turn = carry
