@@ -46,6 +46,7 @@ def test_training_and_its_report_wait_for_no_part_of_scipy_but_sparse_arrays():
     code = (
         "import sys, proxfl.cli.commands.train, proxfl.report.training\n"
         "parts = {'special', 'optimize', 'interpolate', 'stats', 'linalg'}\n"
-        "found = {part for part in parts if 'scipy.' + part in sys.modules}; assert not found, found"
+        "found = {part for part in parts if 'scipy.' + part in sys.modules}\n"
+        "assert not found, found"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True)
