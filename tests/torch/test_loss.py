@@ -263,7 +263,9 @@ def test_a_module_that_fails_is_told_by_what_it_said_or_by_the_kind_of_its_error
     assert refusal(Failing()).endswith(f"does not take these rows: {wanted[type(error)]}")
 
 
-@pytest.mark.parametrize("given", [(len, entropy), (nn.Linear(2, 2), "cross_entropy")], ids=str)
+@pytest.mark.parametrize(
+    "given", [(len, entropy), (nn.Linear(2, 2), "cross_entropy")], ids=["module", "loss"]
+)
 def test_what_is_no_module_or_no_function_is_refused(given):
     made = object.__new__(px.torch.TorchLoss)  # tests check types before anybody else does
     for name, value in zip(("module", "loss"), given, strict=True):
