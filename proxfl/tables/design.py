@@ -80,6 +80,12 @@ def chosen(path: Source, held: Sequence[str], target: str | None, wanted: Wanted
         near = get_close_matches(strange[0], known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "add it there, or leave it out here."
         raise InputError(f"the schema has no column {quoted(strange)}; {hint}")
+    left_out = set(wanted.features) & set(wanted.schema.identifiers if wanted.schema else ())
+    if left_out:
+        raise InputError(
+            f"the schema leaves column {quoted(sorted(left_out))} out as an identifier; say "
+            "another kind there, or do not name it as a feature."
+        )
     if target in wanted.features:
         raise InputError(f"{target!r} is the target, so it cannot be a feature; leave it out.")
     for name in wanted.beside:

@@ -107,6 +107,10 @@ BAD = {
         "mixed --schema schema.toml --target progression --loss squared --exclude bnp",
         "the schema has no column 'bnp'; did you mean 'bp'?",
     ),
+    "an identifier": (
+        "mixed --schema schema.toml --target progression --loss squared --features bmi patient",
+        "the schema leaves column 'patient' out as an identifier; say another kind",
+    ),
     "classes": (
         "mixed --schema schema.toml --target ward --loss logistic",
         "4 different values over all sites and logistic takes 2",
