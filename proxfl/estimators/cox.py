@@ -3,14 +3,13 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from proxfl.estimators.shared import Federated, rows_that_count
 from proxfl.losses import outcome
 from proxfl.losses.grouped import ratio
-from proxfl.losses.survival import counted_pairs
+from proxfl.losses.scorecards import Rows
+from proxfl.losses.survival import Survival
 from proxfl.precision import precision
 
 
@@ -66,9 +65,9 @@ class FederatedCoxRegression(Federated):
         z, (time, event) = self.predict(X), times_of(y).T
         with precision(np.float64):
             counts = np.ones(len(z)) if weights is None else weights
-            about = jax.tree.map(jnp.asarray, (z, outcome(time, event), counts))
-            right, pairs = counted_pairs(*about)
-            return ratio(right, pairs)
+            rows = Rows(z, outcome(time, event), np.exp(z), counts)
+            pairs = Survival.scorecard.rank_sums(rows)
+            return ratio(pairs["right"], pairs["pairs"])
 
 
 def is_structured(y: Any) -> bool:

@@ -107,8 +107,13 @@ def minimise(
     def go_on(carry):
         u, left, _, turn = carry
         rounding = 8 * eps * (jnp.linalg.norm(first) + bent.top * jnp.linalg.norm(u - start))
-        # A slope is no better known than the rounding of u itself allows.
-        coarse = jnp.any(jnp.abs(way(u)) > step * 2 * eps * (jnp.abs(H) @ jnp.abs(u)))
+        # A slope is no better known than the rounding of u itself allows, nor is what g changes: of
+        # a prox that mixes coordinates each is rounded by the largest of them.
+        v = u - step * slope(u)
+        size = jnp.abs(u) if jacobian is diagonal else jnp.full_like(u, jnp.abs(u).max(initial=0.0))
+        changed = jnp.where(prox(v) == v, 0.0, 8 * eps * size)
+        known = step * 2 * eps * (jnp.abs(H) @ jnp.abs(u)) + changed
+        coarse = jnp.any(jnp.abs(way(u)) > known)
         return (turn < MOST) & coarse & (left > jnp.maximum(part * first_left, rounding))
 
     def improve(carry):
