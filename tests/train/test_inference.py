@@ -35,6 +35,8 @@ def reference(loss, tables, intercept):
     else:
         family = {"logistic": sm.families.Binomial(), "poisson": sm.families.Poisson()}[loss]
         model, how = sm.GLM(y, A, family=family), {"tol": 1e-14, "maxiter": 200}
+        # Its standard errors are those of the step before the last: so its last step stays in place.
+        how["start_params"] = model.fit(**how).params
     return model.fit(**how), model.fit(cov_type="HC0", **how)
 
 
