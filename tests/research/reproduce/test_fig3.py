@@ -13,7 +13,7 @@ from proxfl.research.reproduce import fig3, network
 from proxfl.research.reproduce.fig3 import Case, Settings
 from proxfl.research.runs import where
 
-SETTINGS = Settings(rounds=2, fewer=2, every=1, seeds=2, batch=2, clients=2, train=40, test=4)
+SETTINGS = Settings(steps=2, fewer=2, every=1, seeds=2, batch=2, clients=2, train=40, test=4)
 ALL = fig3.PAPER | {"settings": SETTINGS}
 ONE = {"settings": SETTINGS, "taus": (1,), "thetas": (1e-4,)}
 
@@ -61,7 +61,7 @@ def test_an_interrupted_computation_goes_on_where_it_stopped(tmp_path, done):
 def test_runs_of_other_settings_are_not_mixed_in(tmp_path, done):
     list(fig3.compute(tmp_path, **ONE))
     with pytest.raises(ValueError, match="holds runs of other settings .* use another folder.$"):
-        list(fig3.compute(tmp_path, **ONE | {"settings": dataclasses.replace(SETTINGS, rounds=3)}))
+        list(fig3.compute(tmp_path, **ONE | {"settings": dataclasses.replace(SETTINGS, steps=3)}))
 
 
 @pytest.mark.parametrize("quick, cases", [(True, 2 * 2), (False, 2 * 2 * 4)])
