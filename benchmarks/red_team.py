@@ -15,6 +15,8 @@ import logging
 import os
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +93,7 @@ MEMBER = {
     }.items()
 } | {
     f"solve all of 2 x {SMALL} rows, with Hessians": (MORE, TABLE),
+    f"solve all of 2 x {SMALL} rows of 8 features, with Hessians": (MORE, TABLE | {"features": 8}),
     f"solve all of 2 x {SMALL} rows, a plan without Hessians": (
         MORE,
         TABLE | {"algorithm": "decoupled"},
@@ -98,42 +101,39 @@ MEMBER = {
 }
 
 
-def with_a_member(attack, options):
+def with_a_member(options, seed, folder):
     """Two honest sites, of half the rows each."""
-    told = []
-    for seed in SEEDS:
-        with tempfile.TemporaryDirectory() as folder:
-            given = {"rows": ROWS // 2} | options
-            pair = [victim(Path(folder, str(k)), **given, seed=10 * seed + k) for k in (0, 1)]
-            attacker = Colluder([site for site, _, _ in pair])
-            rows = recovered(np.concatenate([A for _, A, _ in pair]), attack(attacker))
-            told.append([rows, attacker.asked, attacker.refused])
-    rows, asked, refused = zip(*told, strict=True)
-    return {"rows": rows, "questions": asked, "refused": refused}
+    given = {"rows": ROWS // 2} | options
+    pair = [victim(Path(folder, str(k)), **given, seed=10 * seed + k) for k in (0, 1)]
+    return Colluder([site for site, _, _ in pair]), np.concatenate([A for _, A, _ in pair])
 
 
-def measured(attack, options):
-    told = []
-    for seed in SEEDS:
-        with tempfile.TemporaryDirectory() as folder:
-            site, A, _ = victim(Path(folder), **{"rows": ROWS, "seed": seed} | options)
-            attacker = Attacker(site)
-            rows = recovered(A, attack(attacker))
-            told.append([rows, attacker.asked, attacker.refused])
-    rows, asked, refused = zip(*told, strict=True)
-    return {"rows": rows, "questions": asked, "refused": refused}
+def alone(options, seed, folder):
+    site, A, _ = victim(Path(folder), **{"rows": ROWS, "seed": seed} | options)
+    return Attacker(site), A
+
+
+def told(member, name, seed):
+    """Rows recovered, questions asked and refused, of an attack with a seed."""
+    logging.disable(logging.CRITICAL)
+    os.fsync = lambda handle: None  # nothing here is about power loss
+    attack, options = (MEMBER if member else CASES)[name]
+    with tempfile.TemporaryDirectory() as folder:
+        attacker, A = (with_a_member if member else alone)(options, seed, folder)
+        return recovered(A, attack(attacker)), attacker.asked, attacker.refused
 
 
 def main() -> None:
-    logging.disable(logging.CRITICAL)
-    os.fsync = lambda handle: None  # nothing here is about power loss
     member = sys.argv[1:] == ["member"]
-    measure, cases, out = (with_a_member, MEMBER, OF_TWO) if member else (measured, CASES, OUT)
+    cases, out = (MEMBER, OF_TWO) if member else (CASES, OUT)
     command = " ".join(["python -m benchmarks.red_team", *sys.argv[1:]])
     found, about = {}, {"command": command, "rows": ROWS, "seeds": list(SEEDS)}
-    for name, (attack, options) in cases.items():
-        found[name] = measure(attack, options)
-        print(name, found[name], flush=True)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        each = {name: [pool.submit(told, member, name, seed) for seed in SEEDS] for name in cases}
+        for name, parts in each.items():
+            rows, asked, refused = zip(*(part.result() for part in parts), strict=True)
+            found[name] = {"rows": rows, "questions": asked, "refused": refused}
+            print(name, found[name], flush=True)
     write_text(out, json.dumps(about | {"attacks": found}, indent=1) + "\n")
 
 

@@ -33,7 +33,8 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-check_types_of("proxfl")
+if "PROXFL_SOAK" not in os.environ:  # it takes longer than most runs of the long tests do
+    check_types_of("proxfl")
 
 # Nothing loses power here: what a write is worth then is tested on a disk that forgets what was not
 # synchronised (`storage/faulty.py`), and the real one is slow.

@@ -1,9 +1,9 @@
 """Outcomes of the long tests, for people to read: `results/soak/NAME.json`.
 
-`PROXFL_SOAK=3/8` has a test go through the third of eight parts of its seeds, so that processes
-share them. Each writes a file of its own, and goes on from it if it is begun again;
-`python -m tests.outcomes` joins what they reached. `PROXFL_SOAK=rest` goes through the seeds alone
-that the file of the whole does not have yet.
+`PROXFL_SOAK=rest` goes through the seeds alone that this file does not have yet, and
+`PROXFL_SOAK=3/8` through the third of eight parts of those, so that processes share them. Each
+writes a file of its own, and goes on from it if it is begun again; `python -m tests.outcomes`
+joins what they reached.
 """
 
 import json
@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parent.parent / "results" / "soak"
 WHOLE, REST = "1/1", "rest"
 FAILED = "seeds that failed"
 PART = os.environ.get("PROXFL_SOAK", WHOLE)
+NOTHING: dict[str, Any] = {"seeds": [], "ends": {}}
 
 
 def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str]]) -> None:
@@ -28,15 +29,8 @@ def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str
     A run that is cut short leaves what it has done. A failure ends it: the seeds of its block are
     written as failed, and stay so until they are gone through without one.
     """
-    own, path = seeds, FOLDER / f"{name}.json"
-    if PART not in (WHOLE, REST):
-        part, parts = map(int, PART.split("/"))
-        own = seeds[len(seeds) * (part - 1) // parts : len(seeds) * part // parts]
-        path = FOLDER / f"{name}.{part}-of-{parts}.json"
-    told: dict[str, Any] = {"seeds": [], "ends": {}}
-    if PART != WHOLE and path.exists():
-        told = json.loads(path.read_text())
-    for gap in left_out(own, told["seeds"]):
+    path, told, gaps = begun(name, seeds)
+    for gap in gaps:
         for start in range(0, len(gap), block):
             some = gap[start : start + block]
             here, failed = [some[0], some[-1]], told.get(FAILED, [])
@@ -60,6 +54,27 @@ def soak(name: str, seeds: range, block: int, run: Callable[[range], Counter[str
                 told[FAILED] = failed
             write(path, told)
             print(name, some[-1], file=sys.stderr)
+
+
+def begun(name: str, seeds: range) -> tuple[Path, dict[str, Any], list[range]]:
+    """Where the outcome goes, what it has by now, and the seeds that are to be gone through."""
+    path = FOLDER / f"{name}.json"
+    told = NOTHING if PART == WHOLE else read(path)
+    gaps = [*left_out(seeds, told["seeds"])]
+    if PART in (WHOLE, REST):
+        return path, told, gaps
+    part, parts = map(int, PART.split("/"))
+    rest = [seed for gap in gaps for seed in gap]
+    own = rest[len(rest) * (part - 1) // parts : len(rest) * part // parts]
+    path = FOLDER / f"{name}.{part}-of-{parts}.json"
+    told = read(path)
+    done = {seed for first, last in told["seeds"] for seed in range(first, last + 1)}
+    ranges = merged([[seed, seed] for seed in own if seed not in done])
+    return path, told, [range(first, last + 1) for first, last in ranges]
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else NOTHING
 
 
 def write(path: Path, told: Mapping[str, Any]) -> None:

@@ -49,8 +49,8 @@ def test_a_part_that_was_cut_short_tells_what_it_reached_and_goes_on(folder, mon
 
 
 def test_seeds_that_were_counted_are_not_counted_again(folder, monkeypatch):
-    reach(monkeypatch, "1/1", range(100, 120))
     reach(monkeypatch, "1/2")
+    reach(monkeypatch, "1/3")
     with pytest.raises(ValueError, match="were counted"):
         outcomes.main()
 
@@ -68,6 +68,21 @@ def test_the_rest_is_what_the_whole_has_not_reached(folder, monkeypatch):
     reach(monkeypatch, "rest")
     assert (folder / "some.json").read_text() == whole
     reach(monkeypatch, "rest", until=100)
+
+
+def test_parts_share_what_the_whole_has_not_reached(folder, monkeypatch):
+    reach(monkeypatch, "1/1")
+    whole = (folder / "some.json").read_text()
+    (folder / "some.json").unlink()
+    for part in ("2/5", "4/5"):
+        reach(monkeypatch, part)
+    outcomes.main()
+    with pytest.raises(KeyboardInterrupt):
+        reach(monkeypatch, "1/2", until=122)
+    for part in ("2/2", "1/2"):
+        reach(monkeypatch, part)
+    outcomes.main()
+    assert (folder / "some.json").read_text() == whole
 
 
 def test_a_block_that_failed_is_told_until_it_is_gone_through(folder, monkeypatch):

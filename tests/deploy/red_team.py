@@ -334,19 +334,23 @@ def solve_more(attacker, questions, steps=300, seed=0):
     if len(asked) < 2:
         return []
     W, b = np.array([w for w, _, _ in asked]), np.array([b for _, b, _ in asked])
-    told = np.array([told for _, _, told in asked])
     upper = np.triu_indices(d + 1)
 
-    def residuals(flat):
-        rows = flat.reshape(-1, d)
-        B = jnp.column_stack([rows, jnp.ones(len(rows))])
-        p = 1 / (1 + jnp.exp(-(rows @ W.T + b)))
-        slopes = jnp.column_stack([p.sum(axis=0), p.T @ rows])
-        products = jnp.einsum("rq,rj,rk->qjk", p * (1 - p), B, B)[:, upper[0], upper[1]]
-        slopes = slopes[1:] - slopes[0] - (told[1:, : d + 1] - told[0, : d + 1])
-        return jnp.concatenate([slopes.ravel(), (products - told[:, d + 1 :]).ravel()])
+    def of_row(row):
+        """What it adds to all answers; of slopes, to what they are beyond those of the first."""
+        B = jnp.append(row, 1.0)
+        p = 1 / (1 + jnp.exp(-(W @ row + b)))
+        slopes = jnp.column_stack([p, jnp.outer(p, row)])
+        products = jnp.outer(p * (1 - p), jnp.outer(B, B)[upper])
+        return jnp.concatenate([(slopes[1:] - slopes[0]).ravel(), products.ravel()])
 
+    told = np.array([told for _, _, told in asked])
+    slopes, products = told[:, : d + 1], told[:, d + 1 :]
+    told = np.concatenate([(slopes[1:] - slopes[0]).ravel(), products.ravel()])
+    residuals = lambda flat: jax.vmap(of_row)(flat.reshape(-1, d)).sum(axis=0) - told
+    by_row = jax.vmap(jax.jacfwd(of_row), out_axes=1)
+    jacobian = lambda flat: by_row(flat.reshape(-1, d)).reshape(told.size, -1)
     with precision(np.float64):
-        by_rows, start = jax.jit(jax.jacfwd(residuals)), rng.normal(size=attacker.rows * d)
-        fitted = least_squares(jax.jit(residuals), start, by_rows, max_nfev=steps)
+        start = rng.normal(size=attacker.rows * d)
+        fitted = least_squares(jax.jit(residuals), start, jax.jit(jacobian), max_nfev=steps)
     return fitted.x.reshape(-1, d)

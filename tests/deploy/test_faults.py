@@ -18,7 +18,7 @@ from proxfl.report import page
 from tests.deploy.faults import Faults, until_the_end
 from tests.deploy.field import Field
 from tests.deploy.storms import METHODS, Storm
-from tests.outcomes import soak
+from tests.outcomes import PART, REST, WHOLE, soak
 
 REPLAYED = os.environ.get("PROXFL_FAULT_SEED")
 
@@ -57,7 +57,7 @@ def test_a_thousand_runs_do():
 
 @pytest.mark.soak
 def test_a_hundred_thousand_runs_do():
-    each, workers = 2_000, len(os.sched_getaffinity(0))
+    each, workers = 1_000, len(os.sched_getaffinity(0)) if PART in (WHOLE, REST) else 1
     with ThreadPoolExecutor(workers) as pool:
         some = lambda seeds: [seeds[i : i + each] for i in range(0, len(seeds), each)]
         run = lambda seeds: sum(pool.map(ends_of, some(seeds)), Counter())
