@@ -45,6 +45,7 @@ from .engine.round import start as start
 from .engine.simulate import simulate as simulate
 from .losses import SiteLoss as SiteLoss
 from .notebook.fit import fit as fit
+from .notebook.schema import schema as schema
 from .points import Tree as Tree
 from .problem import Problem as Problem
 from .problem import Shard as Shard

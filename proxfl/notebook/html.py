@@ -47,11 +47,15 @@ def html(saved: Saved) -> str:
         table(*table_of(saved.model), whole="coef"),
         table(["site", "rows", "weight"], sites, whole="sites"),
     ]
+    shown = [text for text in texts if text is not None]
+    return block(title(saved), shown, [table for table in tables if table["rows"]])
+
+
+def block(title: str, texts: Sequence[str], tables: Sequence[dict[str, Any]]) -> str:
+    """What a cell shows."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(TEMPLATE.strip()).render(
-        title=printable(title(saved)),
-        texts=[printable(text) for text in texts if text is not None],
-        tables=[table for table in tables if table["rows"]],
+        title=printable(title), texts=[printable(text) for text in texts], tables=tables
     )
 
 

@@ -1,14 +1,13 @@
-"""A schema drafted from the files of all sites, and what a person should look at in it."""
+"""A schema drafted from the data of all sites, and what a person should look at in it."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tomli_w
 
 from proxfl.console.words import count, printable
-from proxfl.tables.formats import is_sparse, quoted, read_frame
+from proxfl.tables.formats import Source, quoted, read_frame
 from proxfl.tables.kinds import (
     FALSE,
     TRUE,
@@ -21,9 +20,16 @@ from proxfl.tables.kinds import (
     Number,
     Ordered,
 )
+from proxfl.tables.naming import (
+    ENOUGH,
+    NEARLY_ALL,
+    called_so,
+    counts_rows,
+    names_groups,
+    names_rows,
+)
 from proxfl.tables.schema import Schema, told
-from proxfl.tables.sites import Table
-from proxfl.tables.values import ENOUGH, NEARLY_ALL, Series, to_days, to_numbers, to_text
+from proxfl.tables.values import Series, to_days, to_numbers, to_text
 
 FEW = 10  # whole numbers that are so few may be codes
 MOST = 50  # levels that a person would look through
@@ -52,6 +58,7 @@ class Draft(NamedTuple):
 class Pooled(NamedTuple):
     """One column of all sites: its text, without the missing, and the site of each value."""
 
+    name: str
     text: Series
     sites: np.ndarray
     missing: int
@@ -66,14 +73,18 @@ class Pooled(NamedTuple):
             set(zip(self.text, self.sites, strict=True))
         ) == len(set(self.sites))
 
+    def by_site(self, values: Any) -> list[np.ndarray]:
+        """The values of its rows, those of each site by themselves."""
+        return [np.asarray(values)[self.sites == site] for site in dict.fromkeys(self.sites)]
+
     @property
     def identifies(self) -> bool:
-        return len(self.text) >= ENOUGH and len(self.distinct) >= NEARLY_ALL * len(self.text)
+        return names_rows(self.text.to_numpy(object))
 
 
-def draft(paths: Sequence[Path]) -> dict[str, Draft]:
-    """What each column is taken for, in the order in which files have them."""
-    frames = {path.stem: read_frame(path, None, None) for path in paths}
+def draft(sources: Sequence[Source]) -> dict[str, Draft]:
+    """What each column is taken for, in the order in which files, or data frames, have them."""
+    frames = {source.stem: read_frame(source, None, None) for source in sources}
     names = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
     return {name: drafted(name, frames) for name in names}
 
@@ -86,7 +97,7 @@ def drafted(name: str, frames: dict[str, Any]) -> Draft:
     every = pd.concat(texts.values(), ignore_index=True)
     sites = np.repeat(list(texts), [len(text) for text in texts.values()])
     there = every.notna().to_numpy()
-    pooled = Pooled(every[there], sites[there], int((~there).sum()))
+    pooled = Pooled(name, every[there], sites[there], int((~there).sum()))
     draft = first_that_fits(pooled, held)
     lacking = [site for site in frames if site not in held]
     doubts = [f"there is no such column at {quoted(lacking)}"] if lacking else []
@@ -152,15 +163,25 @@ def of_numbers(pooled: Pooled, values: np.ndarray, wrong: np.ndarray) -> Draft:
         return Draft(Number(), (f"no number in {count(int(wrong.sum()), 'row')} at {where}",))
     if (values != np.floor(values)).any():
         return Draft(Number(), ())
-    few, alone = len(pooled.distinct), "row has a number of its own"
-    if pooled.identifies:  # amounts repeat now and then, numbers of patients never
-        never_twice = few == len(pooled.text)
-        doubt = f"every {alone}" if never_twice else f"nearly every {alone}: does it name them?"
-        return Draft(Identifier() if never_twice else Number(), (doubt,))
+    few = len(pooled.distinct)
+    if pooled.identifies and few == len(values):  # amounts repeat now and then, names never
+        return Draft(Identifier(), ("every row has a number of its own",))
     if few == 2:
         return Draft(Category(levels=pooled.distinct), ("two whole numbers, taken for codes",))
-    doubt = (f"{few} different whole numbers: codes of a category, perhaps?",) * (few <= FEW)
-    return Draft(Count() if values.min() == 0 else Number(), doubt)
+    return Draft(Count() if values.min() == 0 else Number(), doubts_of_whole(pooled, values, few))
+
+
+def doubts_of_whole(pooled: Pooled, values: np.ndarray, few: int) -> tuple[str, ...]:
+    """What whole numbers may be that are no amounts."""
+    if few <= FEW:
+        return (f"{few} different whole numbers: codes of a category, perhaps?",)
+    parts = pooled.by_site(values)
+    if pooled.identifies or counts_rows(parts):
+        return ("nearly every row of a site has a number of its own: does it name them?",)
+    if names_groups(parts):
+        together = f"each of its {few} numbers has its rows next to one another"
+        return (f"{together}: does it name persons, or groups?",)
+    return ("by what it is called, does it name persons, or groups?",) * called_so(pooled.name)
 
 
 def as_dates(pooled: Pooled) -> Draft | None:
@@ -224,6 +245,15 @@ def schema_of(drafts: dict[str, Draft]) -> Schema:
     return Schema({name: draft.column for name, draft in drafts.items()})
 
 
+def to_look_at(drafts: dict[str, Draft]) -> list[list[str]]:
+    """A table of columns, kinds and doubts, each doubt in a row of its own."""
+    rows = []
+    for name, (column, doubts) in drafts.items():
+        first, *others = doubts or ("",)
+        rows += [[name, column.name, first], *(["", "", doubt] for doubt in others)]
+    return rows
+
+
 def as_toml(drafts: dict[str, Draft], source: str) -> str:
     """The schema as a file to edit, with the doubts as comments."""
     parts = [
@@ -234,20 +264,3 @@ def as_toml(drafts: dict[str, Draft], source: str) -> str:
         table = tomli_w.dumps({name: told(column)})
         parts.append("".join(f"# ? {doubt}\n" for doubt in doubts) + table)
     return "\n".join(parts)
-
-
-def seem_identifiers(tables: Sequence[Table]) -> str:
-    """A sentence that names the features of whole numbers of which nearly every row of all tables
-    has one of its own; empty, if there are none."""
-    if any(is_sparse(table.A) for table in tables):
-        return ""
-    A = np.vstack([table.A for table in tables])
-    names = zip(tables[0].features, A.T, strict=False)
-    odd = [name for name, column in names if len(A) >= ENOUGH and tells_rows_apart(column)]
-    return f"nearly every row has a number of its own in {quoted(odd)}" if odd else ""
-
-
-def tells_rows_apart(column: np.ndarray) -> bool:
-    values = column[~np.isnan(column)]
-    whole = bool((values == np.floor(values)).all())
-    return whole and len(np.unique(values)) >= NEARLY_ALL * len(column)

@@ -4,9 +4,6 @@ from typing import Any
 
 import numpy as np
 
-# A column in which so many rows have a value of their own tells who they are, not what; and how
-# many rows it takes to say so.
-NEARLY_ALL, ENOUGH = 0.95, 20
 Series = Any  # of pandas, which is imported when a file is read
 Encoded = tuple[np.ndarray, np.ndarray]  # values, and the rows that have none of this kind
 

@@ -42,7 +42,7 @@ from proxfl.train import penalties, privacy
 
 
 def a_schema(value: Any) -> Any:
-    return value if isinstance(value, Mapping) else PATH.read(value)
+    return dict(value) if isinstance(value, Mapping) else PATH.read(value)
 
 
 # Its content is checked with the spec, which has a sentence of its own for it.

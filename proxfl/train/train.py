@@ -17,7 +17,7 @@ from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.tables import Table, read_frames, read_sites
 from proxfl.tables.formats import is_sparse
-from proxfl.tables.propose import seem_identifiers
+from proxfl.tables.naming import seem_names
 from proxfl.train.agreement import (
     Agreement,
     agree,
@@ -116,8 +116,8 @@ def read_tables(spec: Spec, frames: Mapping[str, Any] | None = None) -> list[Tab
     tables = read_sites(spec.sites, *how) if frames is None else read_frames(frames, *how)
     for table in tables:
         refuse_empty(table, spec)
-    if spec.schema is None and (odd := seem_identifiers(tables)):
-        told = "Look at the columns: %s; if it only names the rows, leave it out with --exclude."
+    if spec.schema is None and (odd := seem_names(tables)):
+        told = "Look at the columns: %s; what only names rows or persons, --exclude leaves out."
         log.warning(told, odd)
     return tables
 

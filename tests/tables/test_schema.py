@@ -283,7 +283,9 @@ def test_a_draft_takes_the_columns_for_what_they_are(tmp_path):
 DOUBTS = [
     ([[7] * 30, [7] * 30], "identifier", "one value at all sites"),
     ([range(30), range(30, 60)], "identifier", "every row has a number of its own"),
-    ([[0, *range(99)], range(99, 199)], "number", "nearly every row has a number of its own"),
+    ([[0, *range(99)], range(99, 199)], "count", "nearly every row of a site has a number of"),
+    ([range(1, 31), range(1, 26)], "number", "nearly every row of a site has a number of its own"),
+    ([np.arange(60) // 2, np.arange(60) // 3], "count", "has its rows next to one another"),
     ([[f"n{k}" for k in range(30)], [f"m{k}" for k in range(30)]], "identifier", "a text of its"),
     ([[f"n{k}" for k in range(60)] * 2, ["n1"] * 9], "identifier", "60 different texts are many"),
     ([["n"] * 30, ["s"] * 30], "identifier", "it tells of sites, not rows"),
@@ -324,6 +326,39 @@ def test_a_draft_says_what_it_is_unsure_of(tmp_path, sites, kind, doubt):
     ]
     found = draft(files)["c"]
     assert found.column.name == kind and doubt in "; ".join(found.doubts)
+
+
+def doubted(folder, name, sites):
+    """Whether a column of whole numbers is taken for one that names persons or groups."""
+    for k, values in enumerate(sites):
+        write(folder, pd.DataFrame({name: values, "k": "x"}), stem=f"s{k}")
+    return "does it name" in "; ".join(draft(sorted(folder.iterdir()))[name].doubts)
+
+
+# What is in the rows of three sites, and whether it is doubted.
+WHOLE = {
+    "patients with some visits each": (np.repeat(np.arange(1001, 1051), 3), True),
+    "patients counted from 1 at each site": (np.tile(np.arange(1, 51), 3), True),
+    "years, one after another": (np.repeat(np.arange(1980, 2010), 3), False),
+    "amounts, sorted": (np.sort(np.random.default_rng(0).integers(0, 999, 200)), False),
+    "amounts": (np.random.default_rng(0).integers(0, 60, 200), False),
+}
+
+
+@pytest.mark.parametrize("what", WHOLE)
+def test_numbers_of_persons_are_doubted_by_their_rows_and_amounts_are_not(tmp_path, what):
+    values, odd = WHOLE[what]
+    assert doubted(tmp_path, "c", np.array_split(values, 3)) == odd
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "patient", "Patient ID", "childId", "visit_patient"])
+def test_what_is_called_an_identifier_is_doubted_whatever_its_rows(tmp_path, name):
+    assert doubted(tmp_path, name, np.array_split(WHOLE["amounts"][0], 3))
+
+
+@pytest.mark.parametrize("name", ["paid", "acid", "patients", "idle", "id_count", "width"])
+def test_what_is_called_something_else_is_not(tmp_path, name):
+    assert not doubted(tmp_path, name, np.array_split(WHOLE["amounts"][0], 3))
 
 
 cells = st.one_of(

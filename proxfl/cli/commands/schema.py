@@ -23,7 +23,7 @@ def main(args: argparse.Namespace) -> int:
     from proxfl.console.words import count, printable
     from proxfl.storage.files import write_text
     from proxfl.tables.files import files_in, refuse_without_names
-    from proxfl.tables.propose import as_toml, draft
+    from proxfl.tables.propose import as_toml, draft, to_look_at
 
     if args.out is not None and args.out.exists():
         raise InputError(f"{args.out}: there is such a file already; choose another name.")
@@ -36,10 +36,6 @@ def main(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     write_text(args.out, text)
-    rows = []
-    for name, (column, doubts) in drafts.items():
-        first, *others = doubts or ("",)
-        rows += [[name, column.name, first], *(["", "", doubt] for doubt in others)]
-    show("", ["column", "kind", "to look at"], rows)
+    show("", ["column", "kind", "to look at"], to_look_at(drafts))
     print(f"Schema: {printable(args.out)}")
     return 0

@@ -8,7 +8,7 @@ import numpy as np
 from proxfl.deploy.protocol.study import Study, applied
 from proxfl.deploy.site.company import Company
 from proxfl.tables import Table
-from proxfl.tables.propose import seem_identifiers
+from proxfl.tables.naming import seem_names
 from proxfl.train.agreement import row_counts
 from proxfl.train.folds import deal_at
 from proxfl.train.privacy import Noise
@@ -59,7 +59,7 @@ class Proposal(NamedTuple):
     @property
     def seems_to_name_rows(self) -> str:
         """What a person here should know of columns that may be numbers of patients."""
-        return seem_identifiers([self.table]) if self.spec.schema is None else ""
+        return seem_names([self.table]) if self.spec.schema is None else ""
 
     @property
     def columns(self) -> list[str]:

@@ -134,8 +134,8 @@ class Reception:
         told = f"Study {study.name}: this site {decision}{': ' if reason else ''}{reason}."
         if proposal is not None and (odd := proposal.seems_to_name_rows):
             told += (
-                f" Look at its columns: {odd}; if it only names the rows, add it to exclude in "
-                f"{self.folder / POLICY}."
+                f" Look at its columns: {odd}; what only names rows or persons, exclude in "
+                f"{self.folder / POLICY} keeps out."
             )
         log.info(told)
         self.office.news[study.id] = told
