@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from proxfl.drawing import plots
 from proxfl.report.page import Page
 from proxfl.train.saved import Saved
-from proxfl.train.survival import concordance
+from proxfl.train.survival import concordance, hazard_of
 
 MOST_CURVES = 12  # beyond them no colour tells sites apart
 
@@ -34,8 +34,7 @@ def survival(made: Page, saved: Saved) -> None:
 def curves(held: dict[str, Any]) -> Figure:
     figure, (axes,) = plots.panels(1, width=4.7, height=2.9)
     for i, (site, told) in enumerate(list(held["sites"].items())[:MOST_CURVES]):
-        known = np.array(told["known"], bool)
-        times, hazard = np.array(told["times"])[known], np.array(told["hazard"])[known]
+        times, hazard = hazard_of(told)
         colour, dash = plots.COLOURS[i % 8], "-" if i < 8 else "--"
         axes.step(
             times,

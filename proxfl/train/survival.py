@@ -18,19 +18,26 @@ def concordance(sites: Iterable[Mapping[str, Any]]) -> tuple[float | None, float
     return (right / pairs if pairs else None), pairs
 
 
+def hazard_of(told: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The times at which a site told its hazard, and the hazard: at 0 there is none."""
+    known = np.array([True, *told["known"][1:]], bool)
+    return np.array(told["times"])[known], np.array(told["hazard"])[known]
+
+
 def chances(
     held: Mapping[str, Any], site: str, scores: np.ndarray, times: Sequence[float]
 ) -> np.ndarray:
-    """The chance of each row to be without an event at each time, by the hazard of a site."""
+    """The chance of each row to be without an event at each time, by the hazard of a site.
+
+    Between two of the times at which it was told, the hazard is taken to grow evenly.
+    """
     if site not in held["sites"]:
         known = ", ".join(held["sites"])
         raise InputError(f"the model has no hazard of a site {site!r}, only of {known}.")
-    told = held["sites"][site]
-    known = np.array(told["known"], bool)
-    grid, hazard = np.array(told["times"])[known], np.array(told["hazard"])[known]
-    beyond = [t for t in times if not 0 <= t <= grid.max(initial=0.0)]
+    grid, hazard = hazard_of(held["sites"][site])
+    beyond = [t for t in times if not 0 <= t <= grid[-1]]
     if beyond:
-        most = f"{grid.max(initial=0.0):.6g}"
-        raise InputError(f"site {site!r} tells its hazard up to {most}, got time {beyond[0]:g}.")
-    reached = hazard[np.searchsorted(grid, times, side="right") - 1]
+        told = f"site {site!r} tells its hazard up to {grid[-1]:.6g}"
+        raise InputError(f"{told}, got time {beyond[0]:g}.")
+    reached = np.interp(times, grid, hazard)
     return np.exp(-np.outer(np.exp(scores - held["score"]), reached))

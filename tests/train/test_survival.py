@@ -11,6 +11,7 @@ from statsmodels.duration.hazard_regression import PHReg
 from proxfl.deploy.site.policy import Policy
 from proxfl.tables.sites import read_frames
 from proxfl.train.spec import Spec
+from proxfl.train.survival import chances
 from proxfl.train.train import train
 from tests.cli.world import proxfl
 from tests.deploy import conftest, field  # noqa: F401  # Flower, past its warnings
@@ -223,6 +224,16 @@ def test_chances_are_those_of_the_sites_own_hazard(data, trained):
     )
     late = proxfl("predict", trained, data / "south.csv", "--site", "south", "--times", "1e9")
     assert late.code == 2 and "tells its hazard up to" in late.err
+
+
+def test_a_chance_falls_with_time_between_the_times_told_and_where_nobody_is_there_at_first():
+    told = {"times": [0.0, 10.0, 20.0, 30.0], "known": [False, True, True, False]}
+    held = {"score": 0.0, "sites": {"south": told | {"hazard": [0.0, 0.2, 0.8, 0.0]}}}
+    times = np.linspace(0, 20, 9).tolist()
+    (found,) = chances(held, "south", np.zeros(1), times)
+    np.testing.assert_allclose(-np.log(found), np.interp(times, [0, 10, 20], [0, 0.2, 0.8]))
+    assert found[0] == 1 and (np.diff(found) < 0).all()
+    assert "up to 20, got time 25" in said(chances, held, "south", np.zeros(1), [25.0])
 
 
 def test_a_curve_ends_where_few_rows_are_left(trained):
