@@ -21,7 +21,7 @@ def median_interval(values: Any) -> tuple[float, float, float]:
 
 def with_interval(values: Any) -> str:
     middle, low, high = median_interval(values)
-    if len(np.atleast_1d(values)) == 1:
+    if low == middle == high:  # one value, or the same in all draws
         return f"{middle:.3g}"
     return f"{middle:.3g} ({low:.3g} to {high:.3g})"
 

@@ -74,7 +74,8 @@ def draw(table: Frame, seen: Frame, title: str) -> Figure:
     for i, name in enumerate(table["method"]):
         part = seen[seen["method"] == name]
         line = part["median"].clip(lower=1e-16)
-        every = (i % 4, max(4, len(part) // 6))
+        # Those who are done within a few exchanges show each of them.
+        every = (i % 4, len(part) // 6) if len(part) > 24 else 1
         label = f"{i + 1}. {name}"
         ax.plot(
             part["exchange"], line, label=label, markevery=every, markersize=4, lw=1, **style(name)

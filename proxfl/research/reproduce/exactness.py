@@ -199,7 +199,8 @@ def draw_bounds(frame: Frame) -> Figure:
         log = "xy" if measure == RESIDUAL else "y"
         plots.label(ax, name, "rounds", measure, log=log, legend=False)
         if rows["ours"].min() < ROUNDING:  # a bound below what can be measured
-            ax.set_ylim(bottom=1e-2 * ROUNDING)
+            top = rows[["value", "ours", "paper"]].max().max()
+            ax.set_ylim(1e-2 * ROUNDING, 10 * top)
     plots.legend_below(figure, axes.ravel())
     return figure
 

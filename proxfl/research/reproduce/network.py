@@ -26,6 +26,9 @@ from proxfl.research.styles import style
 
 PARAMETERS = 112_394
 WEIGHTS = "0.003, 0.001, 0.0003 and 0.0001"
+# In points: half the standard error that 10,000 pictures leave of an accuracy of 99 %.
+FLAT = 0.05
+ROUND = "communication round"
 CAPTIONS = {
     "fig3": f"{BANDS} Below, Algorithm 1's test accuracy less FedDA's, seed by seed: median and "
     "its 95 % interval; above zero Algorithm 1 is ahead. The first rounds are off the scale.",
@@ -62,6 +65,8 @@ def accuracy_by_round(frame: Frame) -> Figure:
         names = list(fig3.METHODS)
         title = rf"MNIST, $\tau$ = {tau} ({part.seed.nunique()} seeds)"
         curves(axes[0, column], part, names, title, "error", "test error")
+        # Most is learnt in the first hundredth of the rounds.
+        plots.label(axes[0, column], title, ROUND, "test error", log="xy", legend=False)
         paired(axes[1, column], part)
     plots.legend_below(figure, axes.ravel(), 2)
     return figure
@@ -81,12 +86,11 @@ def paired(axes: Axes, frame: Frame) -> None:
     late = points.index > points.index.max() / 10
     axes.set_ylim(1.1 * min(low[late].min(), 0), 1.1 * max(high[late].max(), 0))
     y = "difference of accuracies (points)"
-    plots.label(axes, "", "communication round", y, log="", legend=False)
-    axes.locator_params(axis="x", nbins=5)
+    plots.label(axes, "", ROUND, y, log="x", legend=False)
 
 
 def accuracy_by_sparsity(frame: Frame) -> Figure:
-    """Test accuracy and objective against theta, at the last round that all weights have."""
+    """Test accuracy and objective against theta, after as many local steps at all weights."""
     last = at_common_end(frame)
     figure, (left, right) = plots.panels(2, width=4.6, height=3.6)
     for (method, tau), runs in last.groupby(["method", "tau"]):
@@ -97,7 +101,7 @@ def accuracy_by_sparsity(frame: Frame) -> Figure:
         left.scatter(runs["nonzeros"], 1 - runs["accuracy"], **dots)
         left.plot(middle["nonzeros"], 1 - middle["accuracy"], label=label, **look)
         right.plot(middle.index, middle["objective"], label=label, **look)
-    x = f"non-zero parameters after round {last['round'].max()}"
+    x = f"non-zero parameters after {(last['round'] * last['tau']).max():,} local steps"
     title = rf"MNIST, $\vartheta$ falls from left to right ({last.seed.nunique()} seeds)"
     plots.label(left, title, x, "test error", log="xy", legend=False)
     plots.label(right, "", r"$\vartheta$", "training objective $f + g$", log="xy", legend=False)
@@ -106,9 +110,9 @@ def accuracy_by_sparsity(frame: Frame) -> Figure:
 
 
 def at_common_end(frame: Frame) -> Frame:
-    """Every run at the last round that all of them have."""
-    end = frame.groupby("theta")["round"].max().min()
-    last = where(frame, round=end)
+    """Every run at the last round that all weights have with its tau."""
+    end = frame.groupby(["tau", "theta"])["round"].max().groupby("tau").min()
+    last = frame[frame["round"] == frame["tau"].map(end)]
     return last.assign(objective=last["loss"] + last["penalty"])
 
 
@@ -128,10 +132,18 @@ def compared(frame: Frame) -> Frame:
             columns[f"{name}, tau = {tau}"] = late(rows, 0.9, 1.0)
             columns[f"first round, {name}, tau = {tau}"] = first_round(rows, there)
         columns[f"difference, tau = {tau}"] = late(ours, 0.9, 1.0) - level
-        columns[f"gained since the quarter before, tau = {tau}"] = late(ours, 0.75, 1.0) - late(
-            ours, 0.5, 0.75
-        )
     return pd.DataFrame(columns)
+
+
+def gained(frame: Frame) -> Frame:
+    """At the paper's theta, in points: what the last quarter has over the quarter before."""
+    runs = where(frame, theta=fig3.PAPER_THETA).groupby(["method", "tau"])
+    return pd.DataFrame(
+        {
+            f"{method}, tau = {tau}": 100 * (late(rows, 0.75, 1.0) - late(rows, 0.5, 0.75))
+            for (method, tau), rows in runs
+        }
+    )
 
 
 def of_tau(q: Frame) -> list[str]:
@@ -176,6 +188,13 @@ def by_weight(frame: Frame, column: str) -> Frame:
 
 
 FINDINGS = (
+    Finding(
+        "MNIST: what the last quarter of the rounds still gains",
+        "points by which the mean test accuracy over the last quarter of the rounds exceeds that "
+        f"over the quarter before; accuracy is called flat where the interval lies below {FLAT:g}: "
+        "half the standard error that 10,000 pictures leave of an accuracy of 99 %",
+        gained,
+    ),
     Finding(
         "MNIST: non-zero parameters by weight",
         f"non-zero parameters, of {PARAMETERS:,}",

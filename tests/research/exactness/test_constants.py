@@ -39,6 +39,15 @@ def test_a_holds_up_to_half_of_one_over_L_for_every_tau():
     assert longest_step(1.0, 1.0, 1.0, 1) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("L_f", [1e-3, 0.5, 1.0])
+def test_at_the_longest_step_of_a_drift_dies_out_with_the_gradient(L_f):
+    for tau in TAUS:
+        for eta_g in SERVER:
+            step = longest_step(1.0, L_f, eta_g, tau)
+            _, alpha, beta = drift(step / eta_g, eta_g, tau)
+            assert alpha * step + beta < 1
+
+
 def test_a_s_constants_at_half_of_one_over_L():
     kappa, _, beta = drift(0.5, 1.0, MANY)
     more = (math.exp(0.5) - 1) / 0.5

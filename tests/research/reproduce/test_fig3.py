@@ -123,3 +123,27 @@ def test_the_figures_show_every_method_and_have_names_on_their_axes(tmp_path, do
     for i, figure in enumerate((by_round, by_weight)):
         figure.savefig(tmp_path / f"{i}.svg")
     assert len(network.CLAIMS[0].measure(frame)) == 2
+
+
+def learning(ends):
+    """Runs of both methods whose accuracy rises evenly from 0 to 1, by tau and theta."""
+    parts = []
+    for (tau, theta), end in ends.items():
+        for method in fig3.METHODS:
+            rows = {"round": np.arange(end + 1), "accuracy": np.linspace(0, 1, end + 1)}
+            about = {"method": method, "tau": tau, "theta": theta, "seed": 0}
+            parts.append(pd.DataFrame(rows).assign(**about, loss=0.0, penalty=0.0))
+    return pd.concat(parts)
+
+
+def test_weights_are_compared_at_the_last_round_that_all_have_with_a_tau():
+    last = network.at_common_end(
+        learning({(5, 1e-4): 40, (5, 1.0): 16, (10, 1e-4): 20, (10, 1.0): 8})
+    )
+    assert len(last) == 2 * 2 * 2 and set(last["round"] * last["tau"]) == {80}
+
+
+def test_what_rises_evenly_gains_a_quarter_in_the_last_quarter():
+    gains = network.gained(learning({(5, 1e-4): 400, (10, 1e-4): 200, (5, 1.0): 4}))
+    assert list(gains) == [f"{m}, tau = {tau}" for m in fig3.METHODS for tau in fig3.TAUS]
+    assert np.allclose(gains, 25)
