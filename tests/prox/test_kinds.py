@@ -66,6 +66,16 @@ def test_a_step_leaves_a_matrix_the_rank_of_what_is_longer(part):
         assert np.linalg.matrix_rank(found) == 2
 
 
+def test_matrices_of_a_batch_are_decomposed_one_after_the_other():
+    """Two batches at once would wait for each other's threads for ever."""
+    step = jax.jit(jax.vmap(lambda x: Nuclear(1.0).prox(x, 0.1)))
+    several = jnp.asarray(np.random.default_rng(0).normal(size=(3, 5, 4)))
+    assert 'num_batch_dims = "0"' in (text := step.lower(several).as_text())
+    assert 'num_batch_dims = "1"' not in text
+    for one, found in zip(several, step(several), strict=True):
+        np.testing.assert_allclose(found, Nuclear(1.0).prox(one, 0.1), atol=20 * EPS)
+
+
 def test_groups_default_to_the_root_of_their_size():
     g = GroupL2.of([0, 0, 0, 0, 1, -1], 2.0)
     np.testing.assert_allclose(g.factors, [2.0, 1.0])
