@@ -98,35 +98,39 @@ def minimise(
         return tries[best], not_a_number_last(left[best])
 
     def is_level(u: Vector, after: Vector):
-        now, size = model(u), jnp.abs(first @ (u - start)) + g.value(as_point(u))
-        return model(after) <= now + 1e2 * eps * (jnp.abs(now) + size)
+        now, parts = model(u), jnp.abs(first @ (u - start)) + g.value(as_point(u))
+        return model(after) <= now + 1e2 * eps * (jnp.abs(now) + parts)
 
     def descend(u: Vector, times: Any) -> Vector:
         return jax.lax.fori_loop(0, times, accelerated(forward), (u, u, jnp.ones((), u.dtype)))[0]
 
+    def size(u: Vector) -> Vector:
+        """By which u is rounded: of a prox that mixes coordinates each is by the largest of them."""
+        return jnp.abs(u) if jacobian is diagonal else jnp.full_like(u, jnp.abs(u).max(initial=0.0))
+
     def go_on(carry):
-        u, left, _, turn = carry
+        u, left, _, turn, moved = carry
         rounding = 8 * eps * (jnp.linalg.norm(first) + bent.top * jnp.linalg.norm(u - start))
-        # A slope is no better known than the rounding of u itself allows, nor is what g changes: of
-        # a prox that mixes coordinates each is rounded by the largest of them.
+        # A slope is no better known than the rounding of u itself allows, nor is what g changes.
         v = u - step * slope(u)
-        size = jnp.abs(u) if jacobian is diagonal else jnp.full_like(u, jnp.abs(u).max(initial=0.0))
-        changed = jnp.where(prox(v) == v, 0.0, 8 * eps * size)
+        changed = jnp.where(prox(v) == v, 0.0, 8 * eps * size(u))
         known = step * 2 * eps * (jnp.abs(H) @ jnp.abs(u)) + changed
         coarse = jnp.any(jnp.abs(way(u)) > known)
-        return (turn < MOST) & coarse & (left > jnp.maximum(part * first_left, rounding))
+        return (turn < MOST) & moved & coarse & (left > jnp.maximum(part * first_left, rounding))
 
     def improve(carry):
-        u, left, run, turn = carry
+        u, left, run, turn, _ = carry
         leap, over = newton(u)
         leapt = over <= 0.5 * left
-        u = jax.lax.cond(leapt, lambda: leap, lambda: descend(u, run))
+        after = jax.lax.cond(leapt, lambda: leap, lambda: descend(u, run))
         run = jnp.where(leapt, run, jnp.minimum(2 * run, LONGEST_RUN))
-        return u, jnp.where(leapt, over, residual(u)), run, turn + 1
+        # A run that gives back its point, to its rounding, would do so again.
+        moved = leapt | jnp.any(jnp.abs(after - u) > eps * size(u))
+        return after, jnp.where(leapt, over, residual(after)), run, turn + 1, moved
 
     first_left = residual(start)
-    begin = (start, first_left, jnp.asarray(FIRST_RUN), jnp.asarray(0))
-    u, left, _, _ = jax.lax.while_loop(go_on, improve, begin)
+    begin = (start, first_left, jnp.asarray(FIRST_RUN), jnp.asarray(0), jnp.asarray(True))
+    u, left, *_ = jax.lax.while_loop(go_on, improve, begin)
     return as_point(u), left
 
 
