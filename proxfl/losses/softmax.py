@@ -15,19 +15,24 @@ def distribution(u, y):
 
 
 class ByShare(Centring):
-    """Each row gives the same small share of its p to one distribution, which makes up for all."""
+    """Classes with too much give the same share of it in each row; the others get what they lack.
+
+    Nothing else is moved, however rare a class is.
+    """
 
     def imbalance(self, u, y):
         return jnp.stack([distribution(u, y), u])
 
     def correction(self, mean):
         p, u = mean
-        share = jnp.max(jnp.where(p > 0, u / p, 0.0), initial=0.0)
-        return jnp.stack([jnp.full_like(p, share), share * p - u])
+        over, lacking = jnp.maximum(u, 0.0), jnp.maximum(-u, 0.0)
+        portion = lambda part, whole: part / jnp.where(whole > 0, whole, 1.0)
+        return jnp.stack([portion(over, p), portion(lacking, jnp.sum(over))])
 
     def corrected(self, u, y, by):
-        share, given = by
-        return u - share * distribution(u, y) + given
+        share, part = by
+        given = share * distribution(u, y)
+        return u - given + part * jnp.sum(given)
 
 
 class Softmax(Convex):

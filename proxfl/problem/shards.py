@@ -35,10 +35,14 @@ class Shard(NamedTuple):
     def row_weights(self, kind: Any) -> Float[Array, " rows"]:
         """Each row's weight in the client's mean; 0 for padding."""
         if self.counts is not None:
-            counts, total = self.counts.astype(kind), jnp.sum(self.counts).astype(kind)
-            return counts / jnp.where(total > 0, total, 1.0)
+            total = self.total(kind)
+            return self.counts.astype(kind) / jnp.where(total > 0, total, 1.0)
         real = jnp.arange(self.capacity, dtype=self.size.dtype) < self.size
-        return real.astype(kind) / self.size.astype(kind)
+        return real.astype(kind) / self.total(kind)
+
+    def total(self, kind: Any) -> Float[Array, ""]:
+        """How much all rows count."""
+        return (self.size if self.counts is None else jnp.sum(self.counts)).astype(kind)
 
 
 def shards_of(

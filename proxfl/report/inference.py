@@ -19,6 +19,7 @@ HEADS = {
     "coef": "coefficient",
     "se": "standard error",
     "robust_se": "robust",
+    "sampling_se": "of sampling weights",
     "lower": "lower",
     "upper": "upper",
     "p": "p",
@@ -43,7 +44,7 @@ def inferred(model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
     """One row for each coefficient: what is known of it, and its ratio if it is the log of one."""
     ratio = cast(Any, named(model["loss"])).ratio
     lines = model["inference"]["coefficients"]
-    known = [key for key in HEADS if any(line[key] is not None for line in lines.values())]
+    known = [key for key in HEADS if any(line.get(key) is not None for line in lines.values())]
     heads = ["feature", *(HEADS[key] for key in known)]
     rows = [[name, *(line[key] for key in known)] for name, line in lines.items()]
     if ratio is None:

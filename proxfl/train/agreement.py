@@ -118,6 +118,7 @@ class Agreement:
 
     sites: tuple[str, ...]
     rows: tuple[int, ...]
+    counts: tuple[float, ...]  # of rows: how much all of a site count
     weights: tuple[float, ...]
     features: tuple[str, ...]
     classes: tuple[Label, ...]
@@ -167,6 +168,7 @@ def agree(spec: Spec, summaries: Mapping[str, Mapping[str, Any]]) -> Agreement:
     return Agreement(
         sites=sites,
         rows=rows,
+        counts=tuple(map(float, totals)),
         weights=tuple(client_weights(spec.weights, totals).tolist()),
         features=features,
         classes=classes,
@@ -248,7 +250,8 @@ def shard_form(spec: Spec, agreement: Agreement) -> Shard:
     shape: Any = jax.ShapeDtypeStruct
     features = shape((rows, len(agreement.features)), jnp.float64)
     labels = loss_of(spec).target.encoded(rows, outputs)
-    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64))
+    counts = None if spec.row_weights is None else shape((rows,), jnp.float64)
+    return Shard((features, labels), shape((), jnp.int32), shape((), jnp.float64), counts)
 
 
 def refuse_without_level(loss: Linear, tables: Sequence[Table], shards: Shard) -> None:

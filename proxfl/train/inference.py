@@ -7,6 +7,10 @@ coefficients is
     model-based    dispersion * H^-1 / n       if the loss is a likelihood
     robust         H^-1 S H^-1 / n             whatever made the rows (HC0, the sandwich)
 
+A row of weight w counts as w rows, everywhere. Where weights are for something else, such as how
+likely a row was to be drawn, it is one row that counts more: then S has w^2, and gives the errors
+named `sampling_se`.
+
 Cox's partial likelihood, whose rows are no terms of their own, has the first alone.
 
 A model with an l1 penalty is pulled towards 0, and is de-sparsified first (van de Geer and others
@@ -34,13 +38,15 @@ SINGULAR = 1e-10  # the least curvature of a direction, relative to the largest,
 class Inference(NamedTuple):
     """By coefficient, in the units of the data.
 
-    `se` is None where the loss is no likelihood, `robust_se` where it compares rows.
+    `se` is None where the loss is no likelihood, `robust_se` where it compares rows, `sampling_se`
+    where all rows count alike.
     """
 
     names: tuple[str, ...]
     coef: np.ndarray
     se: np.ndarray | None
     robust_se: np.ndarray | None
+    sampling_se: np.ndarray | None
     lower: np.ndarray
     upper: np.ndarray
     z: np.ndarray
@@ -50,7 +56,8 @@ class Inference(NamedTuple):
 
     def by_name(self) -> dict[str, dict[str, float | None]]:
         """One line for each coefficient, as JSON and CSV hold it."""
-        keys = ("coef", "se", "robust_se", "lower", "upper", "z", "p")
+        sampling = () if self.sampling_se is None else ("sampling_se",)
+        keys = ("coef", "se", "robust_se", *sampling, "lower", "upper", "z", "p")
         columns = {key: getattr(self, key) for key in keys}
         value = lambda column, i: None if column is None else float(column[i])
         return {
@@ -66,10 +73,14 @@ def refuse_inference(spec: Spec, agreement: Agreement) -> None:
     if len(agreement.targets) > 1:
         raise InputError("inference is for models with one output; leave it out.")
     loss, partial = loss_of(spec), loss_of(spec).likelihood == "partial"
-    if (loss.couples_rows and not partial) or spec.row_weights is not None:
+    if loss.couples_rows and not partial:
         raise InputError(
-            "inference is for rows that count alike and each by itself; leave it out, or row "
-            "weights and site intercepts."
+            "inference is for rows that count each by itself; leave it out, or site intercepts."
+        )
+    if partial and spec.row_weights is not None:
+        raise InputError(
+            f"inference with loss {loss.name!r} is known for rows that count alike only; leave it "
+            "out, or row weights."
         )
     if partial and chosen(spec):
         raise InputError(
@@ -80,10 +91,12 @@ def refuse_inference(spec: Spec, agreement: Agreement) -> None:
         raise InputError(f"inference is not known with {', '.join(others)}; leave one of them out.")
     if spec.weights != "samples":
         raise InputError("inference needs rows that count alike; use weights = 'samples'.")
-    if sum(agreement.rows) <= count:
+    few = min(sum(agreement.rows), sum(agreement.counts))
+    if few <= count:
+        by = "" if spec.row_weights is None else ", by number and by weight"
         raise InputError(
-            f"inference needs more rows than coefficients, got {sum(agreement.rows)} rows and "
-            f"{count} coefficients; leave it out."
+            f"inference needs more rows than coefficients{by}, got {few:g} rows and {count} "
+            "coefficients; leave it out."
         )
 
 
@@ -118,6 +131,7 @@ class Information(NamedTuple):
     hessian: np.ndarray
     products: np.ndarray
     squares: float
+    drawn: np.ndarray | None
 
 
 def infer(driver: Driver, spec: Spec, agreement: Agreement, x: Point) -> Inference:
@@ -126,12 +140,13 @@ def infer(driver: Driver, spec: Spec, agreement: Agreement, x: Point) -> Inferen
     square = lambda part: symmetric(np.asarray(driver.mean(told, part)))
     gradient = np.asarray(ravel_pytree(driver.mean(told, "gradient"))[0])
     squares = float(driver.mean(told, "squares"))
-    means = Information(gradient, square("hessian"), square("products"), squares)
+    drawn = None if spec.row_weights is None else square("drawn")
+    means = Information(gradient, square("hessian"), square("products"), squares, drawn)
     return from_means(spec, agreement, np.asarray(ravel_pytree(x)[0]), means)
 
 
 def from_means(spec: Spec, agreement: Agreement, x: np.ndarray, means: Information) -> Inference:
-    n, count, likelihood = sum(agreement.rows), len(x), loss_of(spec).likelihood
+    n, count, likelihood = sum(agreement.counts), len(x), loss_of(spec).likelihood
     penalised = bool(chosen(spec))
     refuse_singular(means.hessian)
     inverse, back = np.linalg.inv(means.hessian), to_units(agreement, spec.intercept)
@@ -139,7 +154,8 @@ def from_means(spec: Spec, agreement: Agreement, x: np.ndarray, means: Informati
     errors = lambda middle: np.sqrt(np.diag(back @ middle @ back.T) / n)
     dispersion = means.squares * n / (n - count) if likelihood == "scaled" else 1.0
     se = None if likelihood is None else errors(dispersion * inverse)
-    robust = None if likelihood == "partial" else errors(inverse @ means.products @ inverse)
+    sandwich = lambda S: None if S is None else errors(inverse @ S @ inverse)
+    robust = None if likelihood == "partial" else sandwich(means.products)
     freedom = float(n - count) if likelihood == "scaled" else np.inf
     used = np.asarray(robust if se is None else se)
     # Here, and not from scipy.stats: imports for which nobody waits who asks for no errors.
@@ -151,7 +167,8 @@ def from_means(spec: Spec, agreement: Agreement, x: np.ndarray, means: Informati
     half, z = quantile * used, b / used
     names = (*agreement.features, *((INTERCEPT,) if spec.intercept else ()))
     p = 2 * (special.ndtr(-np.abs(z)) if normal else special.stdtr(freedom, -np.abs(z)))
-    return Inference(names, b, se, robust, b - half, b + half, z, p, freedom, penalised)
+    ends = b - half, b + half
+    return Inference(names, b, se, robust, sandwich(means.drawn), *ends, z, p, freedom, penalised)
 
 
 def to_units(agreement: Agreement, intercept: bool) -> np.ndarray:

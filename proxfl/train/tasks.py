@@ -92,7 +92,8 @@ def information(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict
     """What standard errors at x are made of.
 
     The gradient; upper triangles of the Hessian and of the mean product of the rows' scores with
-    themselves, a score being a row's gradient; and the mean square of the losses' slopes.
+    themselves, a score being a row's gradient; and the mean square of the losses' slopes. Where
+    rows count more or less, also the sum of the products with each row's weight squared.
     """
     loss: Any = problem.loss
     x = payload["x"]
@@ -101,12 +102,16 @@ def information(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict
     squares = jnp.where(weights > 0, pull * pull / jnp.where(weights > 0, weights, 1.0), 0.0)
     features = jnp.arange(features_of(x), dtype=jnp.int32)
     B = augmented(shard.examples[0], features, x)
-    return {
+    products = lambda each: upper((B * each[:, None]).T @ B)
+    told = {
         "gradient": loss.gradient(x, shard.examples, weights),
         "hessian": upper(loss.hessian(x, shard.examples, weights, features)),
-        "products": upper((B * squares[:, None]).T @ B),
+        "products": products(squares),
         "squares": jnp.sum(squares),
     }
+    if shard.counts is not None:
+        told["drawn"] = products(shard.total(pull.dtype) * pull * pull)
+    return told
 
 
 def refuse_odd(name: str, problem: Problem, question: Mapping[str, Any]) -> None:

@@ -74,6 +74,9 @@ def test_corrected_slopes_have_mean_zero_and_finite_conjugates(loss):
     moved = jax.vmap(lambda u, y: loss.centring.corrected(u, y, by))(u, y)
     np.testing.assert_allclose(np.mean(moved, axis=0), 0, atol=1e-15)
     assert np.isfinite(jax.vmap(loss.conjugate)(moved, y)).all()
+    # No less would do: a mean is no further from 0 than the numbers are moved on the average.
+    least = np.abs(np.mean(u, axis=0)).sum()
+    assert np.mean(np.abs(moved - u)) * u[0].size == pytest.approx(least, rel=1e-12)
     if isinstance(loss, Huber):
         assert np.abs(moved).max() <= loss.delta
 

@@ -1,5 +1,7 @@
 """Standard errors are those of statsmodels on the pooled rows; what has none is refused."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -35,7 +37,7 @@ def reference(loss, tables, intercept):
     else:
         family = {"logistic": sm.families.Binomial(), "poisson": sm.families.Poisson()}[loss]
         model, how = sm.GLM(y, A, family=family), {"tol": 1e-14, "maxiter": 200}
-        # Its standard errors are those of the step before the last: so its last step stays in place.
+        # Its standard errors are those of the step before the last: so the last stays in place.
         how["start_params"] = model.fit(**how).params
     return model.fit(**how), model.fit(cov_type="HC0", **how)
 
@@ -54,6 +56,66 @@ def test_standard_errors_are_those_of_statsmodels_on_the_pooled_rows(loss, inter
     np.testing.assert_allclose([found.lower, found.upper], plain.conf_int().T, rtol=1e-8)
     np.testing.assert_allclose(found.z, plain.tvalues, rtol=1e-8)
     np.testing.assert_allclose(found.p, plain.pvalues, rtol=1e-8)
+
+
+def weighted(tables, weights):
+    columns = np.split(weights, np.cumsum([t.rows for t in tables])[:-1])
+    return [
+        Table(t.name, "", "y", NAMES, t.A, t.y, "", 0, {"w": w})
+        for t, w in zip(tables, columns, strict=True)
+    ]
+
+
+def weighing(loss, **more):
+    return Spec(target="y", loss=loss, inference=True, tol=1e-12, row_weights="w", **more)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
+def test_errors_of_weighted_rows_are_those_of_statsmodels_on_the_pooled_rows(loss):
+    """As numbers of rows, and as what sampling gave each row to count."""
+    tables = sites(loss)
+    w = np.random.default_rng(2).exponential(3.0, size=100)
+    found = train(weighing(loss), weighted(tables, w)).inference
+    A, y = (np.concatenate([getattr(t, name) for t in tables]) for name in ("A", "y"))
+    A, families = np.column_stack([A, np.ones(len(A))]), sm.families
+    binomial, poisson, normal = families.Binomial(), families.Poisson(), families.Gaussian()
+    family = {"logistic": binomial, "poisson": poisson, "squared": normal}[loss]
+    how = {"tol": 1e-14, "maxiter": 200}
+    counted, drawn = sm.GLM(y, A, family, freq_weights=w), sm.GLM(y, A, family, var_weights=w)
+    plain = counted.fit(**how)
+    np.testing.assert_allclose(found.coef, plain.params, rtol=1e-8)
+    np.testing.assert_allclose(found.se, plain.bse, rtol=1e-8)
+    np.testing.assert_allclose(found.robust_se, counted.fit(cov_type="HC0", **how).bse, rtol=1e-8)
+    np.testing.assert_allclose(found.sampling_se, drawn.fit(cov_type="HC0", **how).bse, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson", "huber"])
+def test_a_row_of_weight_two_has_the_errors_of_two_rows(loss):
+    tables, rng = sites(loss), np.random.default_rng(3)
+    often = rng.integers(0, 4, size=100)
+    found = train(weighing(loss), weighted(tables, often * 1.0)).inference
+    each = np.split(often, np.cumsum([t.rows for t in tables])[:-1])
+    twice = [
+        Table(t.name, "", "y", NAMES, np.repeat(t.A, n, axis=0), np.repeat(t.y, n), "")
+        for t, n in zip(tables, each, strict=True)
+    ]
+    same = train(weighing(loss).replace(row_weights=None), twice).inference
+    assert same.sampling_se is None and "sampling_se" not in same.by_name()["a"]
+    for name in ("coef", "se", "robust_se", "lower", "p"):
+        if getattr(same, name) is not None:
+            np.testing.assert_allclose(getattr(found, name), getattr(same, name), rtol=1e-7)
+
+
+def test_errors_of_sampling_do_not_depend_on_the_unit_of_weights():
+    w = np.random.default_rng(4).exponential(size=100)
+    one, other = (
+        train(weighing("logistic"), weighted(sites("logistic"), unit * w)).inference
+        for unit in (1.0, 10.0)
+    )
+    np.testing.assert_allclose(one.sampling_se, other.sampling_se, rtol=1e-8)
+    np.testing.assert_allclose(one.se, np.sqrt(10) * other.se, rtol=1e-8)
+    with pytest.raises(InputError, match="by number and by weight, got 1 rows"):
+        train(weighing("logistic"), weighted(sites("logistic"), w / w.sum()))
 
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
@@ -76,6 +138,9 @@ def test_hazard_ratios_have_the_standard_errors_of_a_stratified_model(ties):
     np.testing.assert_allclose(found.p, plain.pvalues, rtol=1e-7)
     np.testing.assert_allclose(np.exp(found.lower), np.exp(plain.conf_int()[:, 0] / spread), 1e-7)
     assert found.robust_se is None
+    with pytest.raises(InputError, match="rows that count alike only"):
+        ones = [dataclasses.replace(t, beside={"w": np.ones(t.rows)}) for t in made]
+        train(spec.replace(inference=True, row_weights="w", cox_ties="breslow"), ones)
     with pytest.raises(InputError, match="without a penalty only"):
         train(spec.replace(inference=True, l1=0.1), made)
 
