@@ -19,7 +19,7 @@ HEADS = {
     "coef": "coefficient",
     "se": "standard error",
     "robust_se": "robust",
-    "sampling_se": "of sampling weights",
+    "sampling_se": "sampling",
     "lower": "lower",
     "upper": "upper",
     "p": "p",

@@ -1,8 +1,10 @@
 """The duality gap of a model: how far its objective can be from the least one, at most.
 
 The dual point is made of the slopes of the losses at the model, which never leave the sites. They
-are given mean zero, if there is an intercept, and scaled until the penalty's conjugate is finite;
-each site then answers with one number, its mean conjugate. See `losses/centring.py`.
+are given mean zero, if there is an intercept (`losses/centring.py`), and scaled until the penalty's
+conjugate is finite; each site then answers with one number, its mean conjugate. How to scale the
+gradient tells nearly: they are scaled a hair more in the first question, which tells whether that
+was enough.
 
 A penalty says what its conjugate is, or that it is sublinear: then v is scaled until it is a
 subgradient at 0, where g* is 0. Elsewhere there is no gap: without any penalty, say, only one v has
@@ -20,32 +22,47 @@ from proxfl.core import Regulariser
 from proxfl.losses import coef_of
 from proxfl.losses.centring import Centring
 from proxfl.points import Point, Tree
-from proxfl.train.drivers.driver import Driver
+from proxfl.train.drivers.driver import Driver, Look
 
 
 def duality_gap(
-    driver: Driver, g: Regulariser, x: Point, objective: float, unit: np.ndarray | None = None
+    driver: Driver,
+    g: Regulariser,
+    x: Point,
+    look: Look,
+    unit: np.ndarray | None = None,
+    wanted: float = np.inf,
 ) -> float | None:
-    """objective - (a lower bound on the least objective); None where no bound is known.
+    """The objective at x - (a lower bound on the least objective); None where no bound is known.
 
-    `g` is that of the coefficients alone; with a `unit` for each feature, of unit * coefficient.
+    Infinite, and nobody is asked, if the gradient tells that it is larger than `wanted`. `g` is
+    that of the coefficients alone; with a `unit` for each feature, of unit * coefficient.
     """
     loss, federation = cast(Any, driver.problem.loss), driver.federation
     if not loss.has_dual:
         return None
+    in_units = lambda v: jax.device_put(v if unit is None else (v.T / unit).T)
+    coef, slope = (np.asarray(coef_of(point)) for point in (x, look.gradient))
+    likely, penalty = conjugate(g, in_units(-slope))
+    if likely == 0:
+        return None
+    # What Fenchel's inequality leaves of the gap, but for the mean of the slopes.
+    value = float(g.value(jax.device_put(coef if unit is None else (coef.T * unit).T)))
+    if wanted < value + penalty + likely * np.vdot(slope, coef) < np.inf:
+        return np.inf
     question: dict[str, Any] = {"x": x}
     if isinstance(x, Tree):
         told = federation.ask("imbalance", {"x": x})
         question["correction"] = correction(loss.centring, driver.mean(told, "imbalance"))
     as_scale = lambda scale: jax.device_put(np.asarray(scale, coef_of(x).dtype))
     ask = lambda scale: federation.ask("conjugate", question | {"scale": as_scale(scale)})
-    whole = ask(1.0)
-    v = -np.asarray(driver.mean(whole, "gradient"))
-    scale, penalty = conjugate(g, jax.device_put(v if unit is None else (v.T / unit).T))
+    first = likely * (1 - driver.settings.tol) if likely < 1 else 1.0
+    told = ask(first)
+    scale, penalty = conjugate(g, in_units(-np.asarray(driver.mean(told, "gradient"))))
     if scale == 0:
         return None
-    told = whole if scale == 1 else ask(scale)
-    gap = objective + float(driver.mean(told, "value")) + penalty
+    told = told if first <= scale else ask(scale)
+    gap = look.objective + float(driver.mean(told, "value")) + penalty
     # Below 0 by rounding, or because answers contradict one another: then it counts by its size.
     return abs(gap) if np.isfinite(gap) else None
 

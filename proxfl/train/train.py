@@ -251,7 +251,7 @@ def driver_of(spec: Spec, federation: Federation, problem: Problem, agreement: A
     if noise_of(spec) is not None:
         return NoisyRounds(federation, problem, np.array(agreement.weights), settings_of(spec))
     unit = np.array(agreement.unit)
-    gap = lambda driver, x, objective: duality_gap(driver, g, x, objective, unit)
+    gap = lambda driver, x, look, wanted: duality_gap(driver, g, x, look, unit, wanted)
     common = (federation, problem, np.array(agreement.weights), settings_of(spec), gap)
     if fixed.applies(spec):
         fixed.refuse_nonsense(spec, problem, agreement.rows)

@@ -25,7 +25,7 @@ from proxfl.errors import InputError
 from proxfl.precision import precision
 from proxfl.problem import shards_of
 from proxfl.train.agreement import prepare, problem_of
-from proxfl.train.drivers.driver import GAP
+from proxfl.train.drivers.driver import GAP, Look
 from proxfl.train.local import LocalFederation
 from proxfl.train.spec import Spec
 from proxfl.train.train import begin, driver_of
@@ -68,7 +68,8 @@ def judges():
 def relative_gap(driver, x):
     with precision(np.float64):
         objective = lambda x: driver.evaluate(x).loss + float(driver.problem.g.value(x))
-        gap = driver.gap(driver, x, objective(x))
+        found = driver.evaluate(x)
+        gap = driver.gap(driver, x, Look(objective(x), 0.0, 0.0, {}, found.gradient), np.inf)
         return gap / max(abs(objective(x)), abs(objective(driver.problem.x0)))
 
 

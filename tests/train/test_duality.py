@@ -23,7 +23,7 @@ from proxfl.prox import (
 )
 from proxfl.train import duality
 from proxfl.train.drivers.adaptive import Solver
-from proxfl.train.drivers.driver import Settings, solve
+from proxfl.train.drivers.driver import Look, Settings, solve
 from proxfl.train.local import LocalFederation
 
 D, K = 4, 3
@@ -110,6 +110,39 @@ KNOWN = {
 }
 
 
+def looked(driver, x):
+    found = driver.evaluate(x)
+    objective = found.loss + float(driver.problem.g.value(x))
+    return Look(objective, 0.0, 0.0, found.site_losses, found.gradient)
+
+
+def questions(driver):
+    return sum(driver.federation.ledger[kind].exchanges for kind in ("imbalance", "conjugate"))
+
+
+@pytest.mark.parametrize("name", ["l1", "l1 without intercept", "groups", "box with a ridge"])
+def test_at_a_solution_one_question_tells_the_gap_and_one_more_the_intercepts_part(name):
+    loss, g, intercept = KNOWN[name]
+    driver = driver_of(loss, g, intercept)
+    x = solve(driver).x
+    duality.duality_gap(driver, g, x, looked(driver, x))
+    assert questions(driver) == 1 + intercept
+
+
+def test_nobody_is_asked_where_the_gradient_tells_that_the_gap_is_too_large():
+    loss, g, _ = KNOWN["l1 without intercept"]
+    driver = driver_of(loss, g, intercept=False)
+    seen = []
+    solve(driver, watch=lambda state, records: seen.append(state.known.x))
+    for x in seen[:12:4]:
+        look = looked(driver, x)
+        gap = duality.duality_gap(driver, g, x, look)
+        before = questions(driver)
+        assert duality.duality_gap(driver, g, x, look, wanted=-1.0) == np.inf
+        assert questions(driver) == before
+        assert duality.duality_gap(driver, g, x, look, wanted=gap) == gap
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_gap_is_above_the_excess_and_closes(name):
     loss, g, intercept = KNOWN[name]
@@ -118,8 +151,8 @@ def test_the_gap_is_above_the_excess_and_closes(name):
     best = solve(driver, watch=lambda state, records: seen.append(state.known.x))
     gaps = []
     for x in [*seen[:12:4], best.x]:
-        objective = driver.evaluate(x).loss + float(driver.problem.g.value(x))
-        gap = duality.duality_gap(driver, g, x, objective)
+        objective = looked(driver, x).objective
+        gap = duality.duality_gap(driver, g, x, looked(driver, x))
         rounding = 1e-14 * abs(objective)
         assert gap is not None and gap >= objective - best.objective - rounding >= -2 * rounding
         gaps.append(gap)
@@ -140,8 +173,9 @@ def test_units_change_the_coordinates_and_not_the_gap():
     x = Tree(Coefficients(jnp.array([0.5, -0.3, 0.0, 0.1]), jnp.asarray(0.2)))
     moved = Tree(Coefficients(x.params.coef / unit, x.params.intercept))
     shards = shards_of([(A[:10] * unit, y[:10]), (A[10:] * unit, y[10:])], "samples")
-    one = duality.duality_gap(driver, g, x, 1.0)
-    other = duality.duality_gap(over(driver.problem, shards), g, moved, 1.0, unit)
+    there = over(driver.problem, shards)
+    one = duality.duality_gap(driver, g, x, looked(driver, x)._replace(objective=1.0))
+    other = duality.duality_gap(there, g, moved, looked(there, moved)._replace(objective=1.0), unit)
     assert one == pytest.approx(other, rel=1e-12)
 
 
@@ -152,11 +186,12 @@ def test_units_change_the_coordinates_and_not_the_gap():
 )
 def test_where_no_bound_is_known_none_is_told(loss, g):
     driver = driver_of(loss, g)
-    assert duality.duality_gap(driver, g, driver.problem.x0, 1.0) is None
+    x0 = driver.problem.x0
+    assert duality.duality_gap(driver, g, x0, looked(driver, x0)) is None
 
 
 def test_a_coefficient_without_a_penalty_leaves_no_bound():
     g = L1(np.array([0.1, 0.0, 0.1, 0.1]))
     driver = driver_of(Squared(), g)
     x = Tree(Coefficients(jnp.ones(D), jnp.zeros(())))
-    assert duality.duality_gap(driver, g, x, 1.0) is None
+    assert duality.duality_gap(driver, g, x, looked(driver, x)) is None

@@ -13,7 +13,7 @@ from proxfl.problem.sparse import SparseMatrix
 from proxfl.tables import Table
 from proxfl.train import train as training
 from proxfl.train.drivers import working_set
-from proxfl.train.drivers.working_set import Memory, bfgs
+from proxfl.train.drivers.from_gradients import Memory, bfgs
 from proxfl.train.federation import FAR
 from proxfl.train.method import FEW, Along, method_for
 from proxfl.train.spec import Spec

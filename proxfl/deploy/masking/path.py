@@ -39,7 +39,7 @@ from proxfl.train.agreement import Agreement, needs_moments, problem_of, shard_f
 from proxfl.train.choice import Choice
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record
-from proxfl.train.drivers.newton import Totals
+from proxfl.train.drivers.judged import Totals
 from proxfl.train.drivers.together import Query, SharedExchange
 from proxfl.train.federation import FAR
 from proxfl.train.folds import Validation, refuse_sites, validation

@@ -56,6 +56,7 @@ class Look(NamedTuple):
     distance: float
     optimality: float
     site_losses: dict[str, float]
+    gradient: Point
 
 
 class Certificate(NamedTuple):
@@ -97,14 +98,15 @@ class Driver(abc.ABC):
     counted; `scale` and `start`, the gradient's norm and the objective at the start, to which
     certificates are relative. Those two come from `evaluate`, never from an update of a round.
 
-    `gap` gives the duality gap of a model with its objective, None where none is known.
+    `gap` gives the duality gap of a model that was looked at, None where none is known; infinite,
+    if it cannot be as small as wanted, about which nobody need be asked.
     """
 
     federation: Federation
     problem: Problem
     weights: np.ndarray
     settings: Settings
-    gap: Callable[["Driver", Point, float], float | None] = lambda *about: None
+    gap: Callable[["Driver", Point, Look, float], float | None] = lambda *about: None
 
     @abc.abstractmethod
     def begin(self) -> Any:
@@ -174,11 +176,11 @@ class Driver(abc.ABC):
         found = self.evaluate(x)
         objective, distance = found.loss + g.value(x), float(g.distance(x, found.gradient))
         optimality = distance / (float(state.scale) or 1.0)
-        return Look(float(objective), distance, optimality, found.site_losses)
+        return Look(float(objective), distance, optimality, found.site_losses, found.gradient)
 
-    def certify(self, state: Any) -> Certificate:
+    def certify(self, state: Any, last: bool = False) -> Certificate:
         """The same with the duality gap, asked for where it decides and at the very end."""
-        return self.certificate(state, self.look(state))
+        return self.certificate(state, self.look(state), last)
 
     def certify_anew(self, state: Any) -> Certificate:
         """A certificate from no answer but new ones, to questions about start and model."""
@@ -187,15 +189,16 @@ class Driver(abc.ABC):
         begun = state._replace(scale=norm(found.gradient), start=start)
         return self.certificate(begun, self.look_anew(begun))
 
-    def certificate(self, state: Any, look: Look) -> Certificate:
+    def certificate(self, state: Any, look: Look, last: bool = False) -> Certificate:
         """What a look comes to, with a gap where that decides."""
         settings = self.settings
         close, over = look.optimality <= settings.tol, int(state.round) >= settings.rounds
-        gap = self.gap(self, self.model(state), look.objective) if close or over else None
         by = max(abs(float(state.start)), abs(look.objective)) or 1.0
+        wanted = np.inf if last or over else GAP * settings.tol * by
+        gap = self.gap(self, self.model(state), look, wanted) if close or over else None
         relative = None if gap is None else gap / by
         converged = close and (relative is None or relative <= GAP * settings.tol)
-        return Certificate(*look, gap, relative, converged)
+        return Certificate(*look[:-1], gap, relative, converged)
 
 
 def shortfall(optimality: float, relative_gap: float | None, tol: float) -> str:
@@ -254,7 +257,7 @@ def solve(
         if on and (obstacle or over or is_deep(last.optimality, float(state.scale))):
             obstacle = AT_INFINITY
         if not on and looks < due or obstacle or over:
-            found = driver.certify(state)
+            found = driver.certify(state, last=bool(obstacle or over))
             if obstacle:
                 found = found._replace(converged=False)
             if found.converged or obstacle or over:

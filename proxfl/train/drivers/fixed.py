@@ -94,7 +94,7 @@ class FixedSteps(Driver):
         sound = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(server))
         due = finished % EVERY == 0 or finished >= self.settings.rounds
         if sound and due and not self.federation.away:  # a certificate needs everyone
-            objective, _, optimality, _ = self.look(after)
+            objective, _, optimality, *_ = self.look(after)
             sound = np.isfinite(objective) and np.isfinite(optimality)
         if not sound:
             raise InputError(

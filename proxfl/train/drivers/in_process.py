@@ -17,15 +17,8 @@ from proxfl.core import Regulariser
 from proxfl.engine.messages import message_bytes, one_of
 from proxfl.problem import Problem, Shard
 from proxfl.train.drivers.driver import Record
-from proxfl.train.drivers.newton import (
-    IDLE,
-    IDLE_AT_END,
-    State,
-    Totals,
-    learn,
-    question,
-    shorter_length,
-)
+from proxfl.train.drivers.judged import IDLE, IDLE_AT_END, Totals, question, shorter_length
+from proxfl.train.drivers.newton import State, learn
 from proxfl.train.drivers.together import Query, SharedExchange, Underway, unasked
 from proxfl.train.local import Traffic
 from proxfl.train.tasks import TASKS

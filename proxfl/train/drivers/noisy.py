@@ -53,6 +53,6 @@ class NoisyRounds(Driver):
         after = State(server, jnp.asarray(made + 1), jnp.asarray(counted))
         return after, Record(made + 1, np.nan, np.nan, self.settings.eta, True)
 
-    def certify(self, state: State) -> Certificate:
+    def certify(self, state: State, last: bool = False) -> Certificate:
         nothing = dict.fromkeys(self.federation.sites, np.nan)
         return Certificate(np.nan, np.nan, np.nan, nothing, None, None, False)

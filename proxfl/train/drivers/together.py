@@ -20,19 +20,15 @@ from proxfl.problem import Problem
 from proxfl.train.drivers.compiled import NOT_FINITE
 from proxfl.train.drivers.driver import Record, Settings
 from proxfl.train.drivers.endless import AT_INFINITY, falls_on, is_deep
-from proxfl.train.drivers.newton import (
-    State,
+from proxfl.train.drivers.judged import (
     Totals,
-    carried_over,
-    exactness_for,
     far_question,
-    first_state,
-    learn,
     objective,
     obstacle,
     optimality_of,
     question,
 )
+from proxfl.train.drivers.newton import State, carried_over, exactness_for, first_state, learn
 
 
 class Wanted(NamedTuple):

@@ -1,17 +1,16 @@
 """Newton's method for many coefficients: Hessians on a working set, and gradients elsewhere.
 
 One round is one exchange, as in `newton.py`: the loss and the full gradient at a point, and the
-losses at shorter ways. The model of the loss has two ages. At first it is made of gradients alone:
-the BFGS matrix of the last pairs of moves and differences of gradients (Byrd, Nocedal, Schnabel
-1994), in all coefficients, minimised with the penalty by accelerated proximal gradient steps. That
-finds most of what is not zero.
+losses at shorter ways. The model of the loss has two ages. At first it is made of gradients alone,
+in all coefficients (`from_gradients.py`). That finds most of what is not zero.
 
 Once that is near, sites tell the Hessian along with a point: on the features that are free there by
 the model, and on those that a somewhat steeper slope would free; the penalty holds all others where
-they are. A Hessian is large, so it is kept, with BFGS updates from the gradients that come anyway,
-as long as the distance to optimality falls fast. Features that turn out to be free later join the
-set with a curvature of their own, until the next Hessian tells it. While the set would be larger
-than `MOST`, the first age goes on.
+they are. A Hessian is large, so the larger it is the nearer it must be; and it is kept, with BFGS
+updates from the gradients that come anyway, as long as the distance to optimality falls fast.
+Features that turn out to be free later join the set with a curvature of their own, until the next
+Hessian tells it, which is asked for at once. While the set would be larger than `MOST`, the first
+age goes on.
 
 The penalty must be a sum over coefficients, so that some of them can be solved for alone.
 """
@@ -26,50 +25,32 @@ from jaxtyping import Array, Bool, Float, Int
 
 from proxfl.core import Regulariser
 from proxfl.losses import features_of
-from proxfl.points import Point, dot, norm, size, zeros_like
+from proxfl.points import Point, size
 from proxfl.pytree import pytree
 from proxfl.train.drivers.adaptive import choose
 from proxfl.train.drivers.driver import Record
-from proxfl.train.drivers.endless import Trend, first_trend, followed
-from proxfl.train.drivers.model_step import BENT, Bent, accelerated, diagonal, minimise
-from proxfl.train.drivers.newton import (
-    FORCING,
-    ByNewton,
+from proxfl.train.drivers.endless import Trend
+from proxfl.train.drivers.from_gradients import Memory, by_gradients, largest, no_pairs
+from proxfl.train.drivers.judged import (
     Known,
     Step,
     Totals,
-    acceptable,
-    objective,
+    judged,
+    nothing_known,
     optimality_of,
-    rounding,
     shorter_length,
-    totals_of,
+    step_to,
 )
-from proxfl.train.tasks import part_way
+from proxfl.train.drivers.model_step import BENT, Bent, Vector, diagonal, minimise
+from proxfl.train.drivers.newton import FORCING, ByNewton, totals_of
 
 MOST = 2560  # coefficients of a set, whose linear systems take the cube of that
 LADDER = 64  # systems have a multiple of this as their size, so that few programs are compiled
-MEMORY = 10  # pairs of moves and differences of gradients
-NEAR = 0.02  # optimality from which on Hessians are worth their bytes
+NEAR = 2.0  # gradients, that the first Hessian may be as large as, times the optimality
 # By these factors, the first with which a set has room: slopes that free what is in it.
 STEEPER = (1.05, 1.01, 1.0)
 ROOM = 7 / 8  # of a set, that its first Hessian may fill
 FAST = 0.3  # of the distance that a step may leave if its Hessian is to be kept
-LOOSE = 0.05  # of the distance, that a step by gradients alone leaves undone
-LONGEST = 500  # gradient steps on a model that is made of gradients
-
-Vector = Float[Array, " coordinates"]
-
-
-class Memory(NamedTuple):
-    """The last moves and the differences of gradients over them, the newest last."""
-
-    moves: Float[Array, "pairs coordinates"]
-    turns: Float[Array, "pairs coordinates"]
-
-    def after(self, move: Vector, turn: Vector) -> "Memory":
-        push = lambda held, new: jnp.concatenate([held[1:], new[None]])
-        return Memory(push(self.moves, move), push(self.turns, turn))
 
 
 class WorkingSet(NamedTuple):
@@ -83,7 +64,7 @@ class WorkingSet(NamedTuple):
 class State(NamedTuple):
     """Everything the server knows; a pytree, so that saving it is the checkpoint.
 
-    What has the name of a field of `newton.State` means the same; `known` holds no Hessian.
+    What has the name of a field of `newton.Judged` is that; `known` holds no Hessian.
     """
 
     known: Known
@@ -105,26 +86,18 @@ class NewtonOnSets(ByNewton):
     """Proximal Newton steps on some coefficients of many."""
 
     def begin(self) -> State:
-        x0, number = self.problem.x0, lambda v: jnp.asarray(v, jnp.float64)
+        x0 = self.problem.x0
         most, outputs = sizes(x0)
         none = jnp.zeros(most, jnp.int32)
         square = jnp.zeros((most * outputs, most * outputs), jnp.float64)
-        empty, pairs = jnp.zeros((0, 0), jnp.float64), jnp.zeros((MEMORY, size(x0)), jnp.float64)
-        values = jnp.zeros(len(self.weights), jnp.float64)
+        nothing, step = nothing_known(x0, len(self.weights), 0)
         return State(
-            known=Known(x0, number(np.inf), zeros_like(x0), empty, values),
-            step=Step(x0, number(1.0), number(0.0)),
-            memory=Memory(pairs, pairs),
+            **nothing._asdict(),
+            step=step,
+            memory=no_pairs(x0),
             set=WorkingSet(none, jnp.asarray(0), square),
             asks=none,
             asked=jnp.asarray(0),
-            distance=number(np.inf),
-            scale=number(0.0),
-            start=number(0.0),
-            idle=jnp.asarray(0),
-            trend=first_trend(x0),
-            round=jnp.asarray(0),
-            counted=jnp.asarray(0),
         )
 
     def one_round(self, state: State) -> tuple[State, Record]:
@@ -150,36 +123,22 @@ def fast(before: State, after: State) -> bool:
 @jax.jit
 def learn(g: Regulariser, state: State, totals: Totals) -> tuple[State, Record]:
     """The state after an exchange, and what it showed; the next step is that of before, shorter."""
-    before, step = state.known, state.step
-    x = part_way(before.x, step.u, step.length)
-    now = Known(x, totals.loss, totals.gradient, before.hessian, totals.values)
-    first, distance = jnp.isinf(before.loss), g.distance(x, totals.gradient)
-    counted = totals.finite & (first | acceptable(g, state, now, distance))
-    known = choose(counted, now, before)
-    scale = jnp.where(first, norm(totals.gradient), state.scale)
+    before = state.known
+    after, seen = judged(g, state, totals, before.hessian)
+    now = after.known
     move, turn = (
-        ravel_pytree(a - b)[0] for a, b in ((x, before.x), (totals.gradient, before.gradient))
+        ravel_pytree(a - b)[0] for a, b in ((now.x, before.x), (now.gradient, before.gradient))
     )
-    curved = counted & ~first & (move @ turn > 0)
-    progress = counted & (first | (distance <= 0.5 * state.distance))
-    fell = objective(g, known) < objective(g, before) - rounding(g, before)
-    after = State(
-        known=known,
-        step=step._replace(length=shorter_length(g, state, totals.shorter)),
+    curved = seen.counted & ~jnp.isinf(before.loss) & (move @ turn > 0)
+    held = State(
+        **after._asdict(),
+        step=state.step._replace(length=shorter_length(g, state, totals.shorter)),
         memory=choose(curved, state.memory.after(move, turn), state.memory),
         set=state.set,
         asks=state.asks,
-        asked=jnp.where(counted | (state.set.held > 0), state.asked, 0),
-        distance=jnp.where(counted, distance, state.distance),
-        scale=scale,
-        start=jnp.where(first, objective(g, now), state.start),
-        idle=jnp.where(progress | (counted & fell), 0, state.idle + 1),
-        trend=choose(counted, followed(state.trend, x, distance), state.trend),
-        round=state.round + 1,
-        counted=jnp.where(counted, state.round + 1, state.counted),
+        asked=jnp.where(seen.counted | (state.set.held > 0), state.asked, 0),
     )
-    optimality = distance / jnp.where(scale > 0, scale, 1.0)
-    return after, Record(after.round, objective(g, now), optimality, step.length, counted)
+    return held, seen
 
 
 def known_on(after: State, before: State, features: Any, totals: Totals) -> WorkingSet:
@@ -233,25 +192,29 @@ def fitted(hessian: Any, move: Any, turn: Any) -> Any:
 
 def onwards(g: Regulariser, state: State, fast: bool) -> State:
     """The state with its next step, and with the features whose Hessian is to be asked for."""
-    known, most = state.known, sizes(state.known.x)[0]
-    held = joined(g, state)
+    known, held, most = state.known, joined(g, state), sizes(state.known.x)[0]
     if int(held.held):
         where = places(held, known.x)
         step, slope = by_hessian(g, known, held.hessian, where, state.distance, state.scale)
+        due, room = not fast or int(held.held) > int(state.set.held), most
     else:
         step, slope = by_gradients(g, known, state.memory, state.distance)
-    wanted = np.zeros(0, np.int32)
-    if not fast if int(held.held) else optimality_of(state) <= NEAR:
-        room = most if int(held.held) else ROOM * most  # for those that join later
-        now = np.asarray(free(g, known.x, known.gradient, 1.0)).sum()  # they stay on shorter ways
-        sets = (np.flatnonzero(np.asarray(free(g, step.u, slope, by))) for by in STEEPER)
-        fits = (found for found in sets if max(len(found), now) <= room)
-        wanted = next(fits, wanted).astype(np.int32)
+        due, room = True, ROOM * most  # for those that join later
+    now = np.asarray(free(g, known.x, known.gradient, 1.0)).sum()  # they stay on shorter ways
+    sets = (np.flatnonzero(np.asarray(free(g, step.u, slope, by))) for by in STEEPER)
+    wanted = next((found for found in sets if max(len(found), now) <= room), ())
+    if not due or not (int(held.held) or is_near(state, len(wanted))):
+        wanted = ()
     asks = np.zeros(most, np.int32)
     asks[: len(wanted)] = wanted
-    return state._replace(
-        step=step, set=held, asks=jnp.asarray(asks), asked=jnp.asarray(len(wanted))
-    )
+    asked = jnp.asarray(len(wanted))
+    return state._replace(step=step, set=held, asks=jnp.asarray(asks), asked=asked)
+
+
+def is_near(state: State, features: int) -> bool:
+    """Whether the first Hessian, on so many features, is worth its bytes."""
+    count = features * sizes(state.known.x)[1]
+    return optimality_of(state) * count * (count + 1) / 2 <= NEAR * size(state.known.x)
 
 
 def joined(g: Regulariser, state: State) -> WorkingSet:
@@ -328,66 +291,3 @@ def by_hessian(
     u = as_point(start.at[where].set(v, mode="drop"))
     bend = hessian @ (v - part(start, where))
     return step_to(g, known, u), as_point(slope.at[where].add(bend, mode="drop"))
-
-
-@jax.jit
-def by_gradients(g: Regulariser, known: Known, memory: Memory, distance: Any) -> tuple[Step, Point]:
-    """The same on all coefficients, for the model that gradients make."""
-    (start, as_point), slope = ravel_pytree(known.x), ravel_pytree(known.gradient)[0]
-    times = bfgs(memory)
-    top = 1.1 * largest(times, len(start))
-    there = lambda u: slope + times(u - start)
-    forward = lambda u: ravel_pytree(g.prox(as_point(u - there(u) / top), 1 / top))[0]
-    step = accelerated(forward)
-
-    def go_on(carry):
-        _, left, turn = carry
-        return (turn < LONGEST) & (left > LOOSE * distance)
-
-    def improve(carry):
-        (u, ahead, t), _, turn = carry
-        after = step(0, (u, ahead, t))
-        return after, top * jnp.linalg.norm(after[0] - ahead), turn + 1
-
-    begin = (start, start, jnp.ones(())), jnp.full((), jnp.inf), jnp.asarray(0)
-    u = jax.lax.while_loop(go_on, improve, begin)[0][0]
-    return step_to(g, known, as_point(u)), as_point(there(u))
-
-
-def step_to(g: Regulariser, known: Known, u: Point) -> Step:
-    promised = dot(known.gradient, u - known.x) + g.value(u) - g.value(known.x)
-    return Step(u, jnp.ones_like(promised), promised)
-
-
-def bfgs(memory: Memory) -> Any:
-    """The product with the BFGS matrix of the pairs, from a multiple of the identity."""
-    S, Y = memory
-    there = (S * S).sum(axis=1) > 0
-    newest = S[-1] @ S[-1]
-    gamma = jnp.where(there[-1], S[-1] @ Y[-1] / jnp.where(there[-1], newest, 1.0), 1.0)
-    products = S @ Y.T
-    lower = jnp.tril(products, -1)
-    absent = jnp.diag(jnp.where(there, 0.0, 1.0))
-    middle = jnp.block(
-        [
-            [gamma * S @ S.T + absent, lower],
-            [lower.T, -jnp.diag(jnp.diagonal(products)) - absent],
-        ]
-    )
-    sides = jnp.concatenate([gamma * S, Y])
-    inner = jnp.linalg.inv(middle)
-    return lambda v: gamma * v - sides.T @ (inner @ (sides @ v))
-
-
-def largest(times: Any, count: int) -> Any:
-    """The largest eigenvalue of a positive definite matrix, nearly."""
-    begin = jnp.cos(jnp.arange(count, dtype=jnp.float64))
-
-    def multiply(_, carry):
-        v, _ = carry
-        pushed = times(v)
-        length = jnp.linalg.norm(pushed)
-        return pushed / jnp.maximum(length, jnp.finfo(v.dtype).tiny), length
-
-    first = begin / jnp.linalg.norm(begin), jnp.ones(())
-    return jax.lax.fori_loop(0, 50, multiply, first)[1]
