@@ -6,8 +6,9 @@ in all coefficients (`from_gradients.py`). That finds most of what is not zero.
 
 Once that is near, sites tell the Hessian along with a point: on the features that are free there by
 the model, and on those that a somewhat steeper slope would free; the penalty holds all others where
-they are. A Hessian is large, so the larger it is the nearer it must be; and it is kept, with BFGS
-updates from the gradients that come anyway, as long as the distance to optimality falls fast.
+they are. A Hessian is large: the larger it is, the nearer must be what it is asked for; and the
+longer it is kept, with BFGS updates from the gradients that come anyway, while the distance to
+optimality falls fast.
 Features that turn out to be free later join the set with a curvature of their own, until the next
 Hessian tells it, which is asked for at once. While the set would be larger than `MOST`, the first
 age goes on.
@@ -50,7 +51,9 @@ NEAR = 2.0  # gradients, that the first Hessian may be as large as, times the op
 # By these factors, the first with which a set has room: slopes that free what is in it.
 STEEPER = (1.05, 1.01, 1.0)
 ROOM = 7 / 8  # of a set, that its first Hessian may fill
-FAST = 0.3  # of the distance that a step may leave if its Hessian is to be kept
+# Of the distance, by how many gradients a Hessian is as large as: what a step may leave, for the
+# Hessian to be kept.
+FAST = 1e-3
 
 
 class WorkingSet(NamedTuple):
@@ -106,7 +109,8 @@ class NewtonOnSets(ByNewton):
         after, seen = learn(g, state, totals._replace(triangle=()))
         if seen.counted:
             held = known_on(after, state, features, totals)
-            after = onwards(g, after._replace(set=held), fast(state, after))
+            left = float(after.distance) / float(state.distance)
+            after = onwards(g, after._replace(set=held), left)
         return after, Record(*(np.asarray(value).item() for value in seen))
 
 
@@ -114,10 +118,6 @@ def sizes(x: Point) -> tuple[int, int]:
     """The most features that a set may have, and the coefficients of each."""
     outputs = size(x) // features_of(x)
     return min(MOST // outputs, features_of(x)), outputs
-
-
-def fast(before: State, after: State) -> bool:
-    return float(after.distance) <= FAST * float(before.distance)
 
 
 @jax.jit
@@ -190,31 +190,36 @@ def fitted(hessian: Any, move: Any, turn: Any) -> Any:
     return hessian.at[:count, :count].add(jnp.where(sound, bent, 0.0))
 
 
-def onwards(g: Regulariser, state: State, fast: bool) -> State:
-    """The state with its next step, and with the features whose Hessian is to be asked for."""
+def onwards(g: Regulariser, state: State, left: float) -> State:
+    """The state with its next step, and with the features whose Hessian is to be asked for.
+
+    The last step left so much of the distance to optimality.
+    """
     known, held, most = state.known, joined(g, state), sizes(state.known.x)[0]
     if int(held.held):
         where = places(held, known.x)
         step, slope = by_hessian(g, known, held.hessian, where, state.distance, state.scale)
-        due, room = not fast or int(held.held) > int(state.set.held), most
+        joins = int(held.held) > int(state.set.held)
+        due = lambda count: joins or left > FAST * in_gradients(known.x, int(state.set.held))
+        room = most
     else:
         step, slope = by_gradients(g, known, state.memory, state.distance)
-        due, room = True, ROOM * most  # for those that join later
+        due = lambda count: optimality_of(state) * in_gradients(known.x, count) <= NEAR
+        room = ROOM * most  # for those that join later
     now = np.asarray(free(g, known.x, known.gradient, 1.0)).sum()  # they stay on shorter ways
     sets = (np.flatnonzero(np.asarray(free(g, step.u, slope, by))) for by in STEEPER)
     wanted = next((found for found in sets if max(len(found), now) <= room), ())
-    if not due or not (int(held.held) or is_near(state, len(wanted))):
-        wanted = ()
+    wanted = wanted if due(len(wanted)) else ()
     asks = np.zeros(most, np.int32)
     asks[: len(wanted)] = wanted
     asked = jnp.asarray(len(wanted))
     return state._replace(step=step, set=held, asks=jnp.asarray(asks), asked=asked)
 
 
-def is_near(state: State, features: int) -> bool:
-    """Whether the first Hessian, on so many features, is worth its bytes."""
-    count = features * sizes(state.known.x)[1]
-    return optimality_of(state) * count * (count + 1) / 2 <= NEAR * size(state.known.x)
+def in_gradients(x: Point, features: int) -> float:
+    """How many gradients a Hessian on so many features is as large as."""
+    count = features * sizes(x)[1]
+    return count * (count + 1) / 2 / size(x)
 
 
 def joined(g: Regulariser, state: State) -> WorkingSet:
