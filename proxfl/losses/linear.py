@@ -6,6 +6,9 @@ defined by one row (`rowwise.py`); in Cox's, rows are compared with one another.
 
 import abc
 import dataclasses
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 import jax
@@ -170,14 +173,9 @@ class Linear(Loss):
                 raise ValueError(f"{where} must be {option.kind.words}, got {given!r}.") from None
 
     @classmethod
-    def options(cls) -> dict[str, Option]:
+    def options(cls) -> Mapping[str, Option]:
         """What users may set, by field."""
-        return {
-            f.name: Option(
-                f"{cls.name}_{f.name}", f.metadata["kind"], f.metadata["meaning"], f.default
-            )
-            for f in fields_of(cls)
-        }
+        return options_of(cls)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -204,6 +202,14 @@ class Linear(Loss):
         if isinstance(x, Tree):
             return Tree(Coefficients(A.T @ pull, jnp.sum(pull, axis=0)))
         return A.T @ pull
+
+
+@functools.cache
+def options_of(kind: type[Linear]) -> Mapping[str, Option]:
+    option = lambda f: Option(
+        f"{kind.name}_{f.name}", f.metadata["kind"], f.metadata["meaning"], f.default
+    )
+    return MappingProxyType({f.name: option(f) for f in fields_of(kind)})
 
 
 def fields_of(loss: Any) -> tuple[dataclasses.Field, ...]:

@@ -53,7 +53,7 @@ class Options(abc.ABC):
         self._hold({key: read.get(key, self.usual(o, read)) for key, o in table.items()})
 
     def _hold(self, held: dict[str, Any]) -> None:
-        object.__setattr__(self, "_held", held)
+        vars(self).update(held)
         self.check()
 
     @classmethod
@@ -70,10 +70,7 @@ class Options(abc.ABC):
         """Refuse values that contradict one another."""
 
     def __getattr__(self, key: str) -> Any:
-        held = vars(self).get("_held", {})
-        if key not in held:
-            raise AttributeError(f"there is no option {key!r}.")
-        return held[key]
+        raise AttributeError(f"there is no option {key!r}.")
 
     def __setattr__(self, key: str, value: Any) -> None:
         raise AttributeError(f"options do not change; use replace({key}=...).")
@@ -85,12 +82,12 @@ class Options(abc.ABC):
 
     def __repr__(self) -> str:
         table = self.table()
-        told = [f"{k}={v!r}" for k, v in vars(self)["_held"].items() if v != table[k].default]
+        told = [f"{k}={v!r}" for k, v in vars(self).items() if v != table[k].default]
         return f"{type(self).__name__}({', '.join(told)})"
 
     def replace(self: Held, **changes: Any) -> Held:
         changed = object.__new__(type(self))
-        changed._hold(vars(self)["_held"] | values(self.table(), changes))
+        changed._hold(vars(self) | values(self.table(), changes))
         return changed
 
     def read_files(self: Held) -> Held:
@@ -105,11 +102,11 @@ class Options(abc.ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Every option, as JSON can hold it: infinite numbers are the texts inf and -inf."""
-        return {key: jsonable(value) for key, value in vars(self)["_held"].items()}
+        return {key: jsonable(value) for key, value in vars(self).items()}
 
     def changed(self) -> dict[str, Any]:
         """The same without those that have their default."""
-        table, held = self.table(), vars(self)["_held"]
+        table, held = self.table(), vars(self)
         return {key: v for key, v in self.to_dict().items() if held[key] != table[key].default}
 
 

@@ -22,7 +22,7 @@ from proxfl.train.spec import Spec, loss_of
 
 # About the middle of results/bench/exchanges and, for sparse models of many coefficients, of wide.
 EXCHANGES = {"newton": 12, "decoupled": 100}
-WIDE, HESSIANS = {"newton": 22, "decoupled": 200}, 5
+WIDE, HESSIANS = {"newton": 18, "decoupled": 180}, 4
 # Of a path, likewise: exchanges that all its models share and, of each model, those that it is in;
 # Algorithm 1 goes from one model to the next.
 SHARED, QUADRATIC = (17, 3.5), (4, 1.3)
