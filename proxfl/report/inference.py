@@ -34,6 +34,11 @@ def inference(made: Page, saved: Saved) -> None:
     heads, rows = inferred(saved.model)
     told = " De-sparsified: not the coefficients of the model." if held["desparsified"] else ""
     made.table(heads, rows[:MOST_ROWS], f"By Wald, {level}; inference.csv has all.{told}")
+    if "sampling_se" in next(iter(lines.values())):
+        made.text(
+            "A row of weight 2 has the errors of two rows. If weights say how rows were sampled, "
+            "not how many there were, only the errors under 'sampling' are meant."
+        )
     made.text(
         "The intervals hold for one model that was fixed before the data were seen: nothing is "
         "corrected for a weight or features chosen on the same rows, nor for many tests at once."
