@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from benchmarks.cnn import BATCH, Ours, pictures
 from benchmarks.side import interleaved
 from proxfl.research import cnn
+from proxfl.research.half import halved, restored
 
 ROUNDS, FEW, HELD_OUT = 1000, 10, 2000
 
@@ -68,41 +69,9 @@ def in_bfloat16(params: cnn.Params, images: jax.Array) -> jax.Array:
     return cnn.logits(half, images).astype(jnp.float32)
 
 
-# Float16 keeps ten bits of a number, as a GPU does of what it multiplies as float32, and a smaller
-# range: slopes are this many times themselves on their way through it, a power of two.
-RAISED = 2.0**10
-
-
-@jax.custom_jvp
-def halved(x: jax.Array) -> jax.Array:
-    """In float16; slopes that come back through it were raised, and are so no more."""
-    return x.astype(jnp.float16)
-
-
-@jax.custom_jvp
-def restored(x: jax.Array) -> jax.Array:
-    """In float32 again; slopes are raised on their way back."""
-    return x.astype(jnp.float32)
-
-
-@halved.defjvp
-def halved_jvp(primals: Any, tangents: Any) -> Any:
-    return halved(*primals), (tangents[0] / RAISED).astype(jnp.float16)
-
-
-@restored.defjvp
-def restored_jvp(primals: Any, tangents: Any) -> Any:
-    return restored(*primals), tangents[0].astype(jnp.float32) * RAISED
-
-
 def in_float16(params: cnn.Params, images: jax.Array, scores: Callable = cnn.logits) -> jax.Array:
     """The network in float16; parameters, loss and updates stay in float32."""
     return restored(scores(jax.tree.map(halved, params), images))
-
-
-def convolve_in_float16(layer: cnn.Layer, x: jax.Array) -> jax.Array:
-    """What is large, windows and what the pool chooses from, is within a convolution."""
-    return restored(cnn.by_cells(jax.tree.map(halved, layer), halved(x)))
 
 
 class Variant(Ours):
@@ -125,13 +94,13 @@ class Variant(Ours):
 
 MADE = {
     "as it ships": {},
-    "convolutions in float16": {"scores": partial(logits, convolve=convolve_in_float16)},
+    "network in float32": {"scores": partial(logits, convolve=cnn.by_cells)},
     "network in float16": {"scores": in_float16},
     "network in bfloat16": {"scores": in_bfloat16},
     "flat, sums": {"flat": True, "scores": by_sums},
-    "flat, sums, convolutions in float16": {
+    "flat, sums, network in float32": {
         "flat": True,
-        "scores": partial(by_sums, convolve=convolve_in_float16),
+        "scores": partial(by_sums, convolve=cnn.by_cells),
     },
     "flat, sums, network in float16": {
         "flat": True,

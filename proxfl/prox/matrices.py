@@ -12,10 +12,9 @@ from proxfl.core import Regulariser
 from proxfl.points import Scalar, norm
 from proxfl.pytree import non_negative, pytree
 
-
-# On a CPU, JAX hands the matrices of a batch to the threads of its program, and waits for them on one
-# of these threads. Two batches at once, such as two layers of many clients, may so wait for each
-# other forever: a batch goes there one matrix after the other.
+# On a CPU, JAX hands the matrices of a batch to the threads of its program, and waits for them on
+# one of these threads. Two batches at once, such as two layers of many clients, may so wait for
+# each other forever: a batch goes there one matrix after the other.
 decomposed_at_once = partial(jnp.linalg.svd, full_matrices=False)
 decomposed_in_turn = jax.custom_batching.sequential_vmap(decomposed_at_once)
 

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
 from proxfl.precision import precision
+from proxfl.research.half import in_half
 
 Layer = dict[str, Any]  # "kernel" and "bias", of JAX while training and of NumPy in a result
 Params = dict[str, Layer]
@@ -104,8 +105,9 @@ def convolve_and_pool(
     """A 3x3 convolution and the 2x2 pool after it, in the form that suits the device.
 
     Cells need fewer numbers in memory and 16/9 of the arithmetic: right for a GPU, wrong for a CPU.
+    A GPU multiplies float32 with ten bits of it, so what is large there is kept with ten bits.
     """
-    return jax.lax.platform_dependent(layer, x, cpu=by_patches, default=by_cells)
+    return jax.lax.platform_dependent(layer, x, cpu=by_patches, default=in_half(by_cells))
 
 
 def by_patches(layer: Layer, x: Any) -> Any:

@@ -13,6 +13,7 @@ from proxfl.problem import Problem
 from proxfl.prox.leaves import OnLeaves
 from proxfl.prox.norms import L1
 from proxfl.research import cnn
+from proxfl.research.half import in_half
 
 RNG = np.random.default_rng(0)
 EPS = np.finfo(np.float64).eps
@@ -70,6 +71,29 @@ def test_scores_are_those_of_jaxs_convolution(params):
     # A score sums some thousands of products of size 1: 1e-12 leaves them all their rounding.
     found, wanted = jax.jit(cnn.logits)(params, images), jax.jit(reference)(params, images)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+
+
+def test_float16_is_used_for_float32_alone_and_only_if_jax_need_not_be_exact(params):
+    images, _ = pictures(3)
+    layer, x = params["conv1"], cnn.as_pixels(images, jnp.float64)[..., None]
+    found = in_half(cnn.by_cells)
+    np.testing.assert_array_equal(found(layer, x), cnn.by_cells(layer, x))
+    layer, x = jax.tree.map(lambda a: a.astype(jnp.float32), (layer, x))
+    exact = cnn.by_cells(layer, x)
+    with jax.default_matmul_precision("highest"):
+        np.testing.assert_array_equal(found(layer, x), exact)
+    ten_bits = float(jnp.finfo(jnp.float16).eps)
+    apart = jnp.abs(found(layer, x) - exact).max()
+    assert 0 < apart < 9 * ten_bits * jnp.abs(exact).max()  # of nine products each
+
+
+def test_slopes_through_float16_keep_its_bits_though_they_are_below_its_range():
+    x, slope = jnp.linspace(-1, 1, 9, dtype=jnp.float32), jnp.float32(1e-7)
+    value, back = jax.vjp(in_half(lambda x: 3 * x), x)
+    assert value.dtype == jnp.float32
+    found = back(jnp.full(9, slope))[0]
+    np.testing.assert_allclose(found, 3 * slope, rtol=2 * float(jnp.finfo(jnp.float16).eps))
+    assert found.dtype == jnp.float32
 
 
 def test_of_equal_choices_the_first_has_the_derivative():
