@@ -32,7 +32,7 @@ from proxfl.tables.schema import Schema, told
 from proxfl.tables.values import Series, to_days, to_numbers, to_text
 
 FEW = 10  # whole numbers that are so few may be codes
-MOST = 50  # levels that a person would look through
+MANY, MOST = 20, 50  # levels of which most are groups, and that a person would look through
 SHORT = 24  # characters of a level, among others
 FOR_NONE = (9, 99, 999, 9999, 99999)  # or less than 0
 # Day or month first, or with words for months: which of the first two it is, no text says.
@@ -224,6 +224,8 @@ def as_texts(pooled: Pooled) -> Draft:
     usual = str(pooled.text.mode().iloc[0])
     alike = len({level.lower().replace(" ", "") for level in levels}) < len(levels)
     doubts = ["some levels differ by spelling only"] if alike else []
+    if len(levels) > MANY:
+        doubts.append(f"its {len(levels)} levels are many: does it name persons, or groups?")
     at = {level: set(pooled.sites[(pooled.text == level).to_numpy()]) for level in levels}
     alone = [level for level in levels if len(at[level]) == 1]
     if alone and len(set(pooled.sites)) > 1:

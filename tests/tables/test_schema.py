@@ -288,6 +288,7 @@ DOUBTS = [
     ([np.arange(60) // 2, np.arange(60) // 3], "count", "has its rows next to one another"),
     ([[f"n{k}" for k in range(30)], [f"m{k}" for k in range(30)]], "identifier", "a text of its"),
     ([[f"n{k}" for k in range(60)] * 2, ["n1"] * 9], "identifier", "60 different texts are many"),
+    ([[f"n{k}" for k in range(40)] * 2, ["n1"] * 9], "category", "its 40 levels are many: does it"),
     ([["n"] * 30, ["s"] * 30], "identifier", "it tells of sites, not rows"),
     ([[1, 2] * 15, [1, 2] * 15], "category", "two whole numbers, taken for codes"),
     ([[1, 2, 3] * 10, [1, 2] * 15], "number", "3 different whole numbers: codes"),
