@@ -128,8 +128,9 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     ends: Counter[str] = Counter()
     for part in parts:
         ends = together(ends, part["ends"])
-    kept = {"seeds": seeds, "seeds reached": size(seeds), "ends": dict(sorted(ends.items()))}
-    made = parts[0] | kept
+    asked = max(part["seeds asked for"] for part in parts)  # a long test may have grown
+    kept = {"seeds asked for": asked, "seeds": seeds, "seeds reached": size(seeds)}
+    made = parts[0] | kept | {"ends": dict(sorted(ends.items()))}
     made.pop(FAILED, None)
     if failed := uncovered(sorted(one for part in parts for one in part.get(FAILED, [])), seeds):
         made[FAILED] = failed

@@ -48,6 +48,14 @@ def test_a_part_that_was_cut_short_tells_what_it_reached_and_goes_on(folder, mon
     assert (folder / "some.2-of-5.json").read_text() == again
 
 
+def test_a_long_test_that_has_grown_asks_for_all_its_seeds(folder, monkeypatch):
+    reach(monkeypatch, "1/1", seeds=range(100, 110))
+    (folder / "some.json").rename(folder / "some.1-of-5.json")
+    reach(monkeypatch, "5/5")
+    outcomes.main()
+    assert "20 of 50 seeds (100 to 109, 140 to 149)" in (folder / "table.md").read_text()
+
+
 def test_seeds_that_were_counted_are_not_counted_again(folder, monkeypatch):
     reach(monkeypatch, "1/2")
     reach(monkeypatch, "1/3")

@@ -78,12 +78,20 @@ def deciles(axes: Axes, table: Frame, colour: str) -> None:
 
 
 def legend_below(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None:
-    """One legend for all panels, each name once, where it covers no data."""
+    """One legend for all panels, each name once, where it covers no data.
+
+    It has fewer columns where names are so long that the figure would cut them.
+    """
     found = {}
     for one in axes:
         found |= dict(zip(*reversed(one.get_legend_handles_labels()), strict=True))
     with matplotlib.rc_context(STYLE):
-        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+        for ncols in range(columns, 0, -1):
+            names = (found.values(), found.keys())
+            legend = figure.legend(*names, loc="outside lower center", ncols=ncols)
+            if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
+                break
+            legend.remove()
 
 
 def label(axes: Axes, title: str, x: str, y: str, log: str = "y", legend: bool = True) -> None:

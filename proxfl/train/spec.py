@@ -313,7 +313,8 @@ def columns_of(spec: Spec) -> tuple[str, ...]:
 
 def outcome_of(spec: Spec) -> str:
     """The target in words."""
-    return " and ".join(columns_of(spec))
+    *others, last = columns_of(spec)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def fills(spec: Spec) -> bool:

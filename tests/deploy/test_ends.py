@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from proxfl.cli.commands.federate import run
 from proxfl.cli.commands.federate.standing import AWAY, CONNECTED, attendance, standing
 from proxfl.deploy.ops.home import Home, write_json
 from proxfl.deploy.ops.keyring import KeyRing, as_sent
@@ -87,6 +88,21 @@ def test_a_run_that_broke_off_is_told_with_what_to_do(tmp_path):
     shown = proxfl("federate", "status", tmp_path / "fed")
     assert shown.code == 0 and "broke off after round 7" in shown.out
     assert "To go on with it: proxfl federate resume" in shown.out
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_run_tells_of_one_before_it_only_if_that_left_something(left, tmp_path, monkeypatch):
+    problem = ("--target", "y", "--loss", "logistic")
+    assert proxfl("federate", "init", tmp_path / "fed", "--sites", "a", "b", *problem).code == 0
+    if left:
+        (tmp_path / "results").mkdir()
+    before = status("stopped", **ROUND) | {"out": str(tmp_path / "results")}
+    write_json(Home(tmp_path / "fed").status, before)
+    notes = []
+    monkeypatch.setattr(run, "carry_out", lambda *given, note, **other: notes.append(note) or 0)
+    assert proxfl("federate", "run", tmp_path / "fed").code == 0
+    (said,) = notes
+    assert ("resume" in said) == left and (said == "") != left
 
 
 def test_a_site_that_declines_tells_both_ends_what_to_do(tmp_path):

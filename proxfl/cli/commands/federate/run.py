@@ -79,7 +79,7 @@ def main(args: argparse.Namespace) -> int:
     note = ""
     if begun is not None:
         note = f"Study {asked.name} was begun; it goes on in {begun}."
-    elif before and before["state"] != "finished":
+    elif before and before["state"] != "finished" and Path(before["out"]).exists():
         unfinished = f"The run in {before['out']} was not finished; this is a new one."
         note = f"{unfinished} To go on with that: {resumption(home)}"
     return carry_out(home, out.resolve(), args, before={"study": asked.name}, note=note)
