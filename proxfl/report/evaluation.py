@@ -40,18 +40,21 @@ class Panel(NamedTuple):
 
 
 diagonal = lambda low, high: (low, high)
-# Of each curve that is drawn: what it shows, and what the dotted line is of.
+# Of each curve that is drawn: its heading, what it shows, and what the dotted line is of.
 DRAWN = {
     "roc": (
+        "ROC curve",
         [Panel("false_positive_rate", "true_positive_rate", diagonal)],
         "Dotted: no better than chance.",
     ),
-    "precision_recall": ([Panel("recall", "precision")], ""),
+    "precision_recall": ("Precision and recall", [Panel("recall", "precision")], ""),
     "calibration": (
+        "Calibration",
         [Panel("predicted", "observed", diagonal)],
         "Dotted: predictions that are right.",
     ),
     "residuals": (
+        "Residuals",
         [
             Panel("predicted", "mean_residual", lambda *ends: (0.0, 0.0)),
             Panel("predicted", "rms_residual"),
@@ -140,7 +143,7 @@ def figures(found: Evaluation) -> dict[str, Figure]:
 
 
 def drawn(found: Evaluation, name: str) -> Figure:
-    shown, _ = DRAWN[name]
+    _, shown, _ = DRAWN[name]
     figure, places = plots.panels(len(shown))
     for axes, panel in zip(places, shown, strict=True):
         draw(axes, found, name, panel)
@@ -207,9 +210,10 @@ def page(found: Evaluation, drawn: dict[str, Figure], about: dict[str, Any]) -> 
         each = [[site, *map(known, one.scores.values())] for site, one in found.sites.items()]
         made.table(heads, each, "Each site; intervals are in scores.csv.")
     for name, figure in drawn.items():
-        made.section(name.replace("_", " ").capitalize())
+        heading, _, note = DRAWN[name]
+        made.section(heading)
         more = f" The first {MOST_LINES - 1} sites." if len(found.sites) >= MOST_LINES else ""
-        made.figure(figure, f"{DRAWN[name][1]}{more}".strip())
+        made.figure(figure, f"{note}{more}".strip())
     if CONFUSION in found.overall.curves:
         table = found.overall.curves[CONFUSION]
         made.section("Confusion")
