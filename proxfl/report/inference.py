@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 from matplotlib.figure import Figure
 
+from proxfl.console.words import number
 from proxfl.drawing import plots
 from proxfl.losses import named
 from proxfl.report.page import Page
@@ -56,7 +57,13 @@ def inferred(model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
         return heads, rows
     ratios = [np.exp([line["coef"], line["lower"], line["upper"]]) for line in lines.values()]
     both = zip(rows, ratios, strict=True)
-    return [*heads, ratio, "from", "to"], [[*row, *each.tolist()] for row, each in both]
+    return [*heads, ratio, "from", "to"], [[*row, *map(apart_from_1, each)] for row, each in both]
+
+
+def apart_from_1(ratio: float) -> str:
+    """With three digits, and with more where these would show no more than that it is near 1."""
+    lost = -np.log10(max(abs(ratio - 1), 1e-6))
+    return number(ratio, 3 + max(0, int(lost)))
 
 
 def forest(lines: dict[str, dict[str, Any]]) -> Figure:

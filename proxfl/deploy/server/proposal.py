@@ -7,7 +7,10 @@ from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.inquiry import TooFewSites
 
-CHANGE = "Write another study that asks less, or have the sites' people change their policy.toml"
+CHANGE = (
+    "Write another study that asks less, or have the sites' people change their policy.toml, or "
+    "mend a file that cannot be read"
+)
 
 
 def propose(channel: RemoteFederation, study: Study) -> None:

@@ -125,7 +125,7 @@ class Reception:
             return
         about = {"name": study.name, "ask": study.ask, "decision": decision}
         self.office.audit.enter(STUDY, study.id, **about, reason=why.sentence)
-        reason = "; ".join(filter(None, [why.sentence, why.detail]))
+        reason = "; ".join(part.rstrip(".") for part in (why.sentence, why.detail) if part)
         todo = {
             WAITS: f" (proxfl federate approve DIR {study.name} --site {self.name})",
             DECLINES: f" (what it takes part in: {self.folder / POLICY})",
