@@ -90,7 +90,7 @@ def paired(axes: Axes, frame: Frame) -> None:
 
 
 def accuracy_by_sparsity(frame: Frame) -> Figure:
-    """Test accuracy and objective against theta, after as many local steps at all weights."""
+    """Test accuracy and objective against theta, at the last round that all weights have."""
     last = at_common_end(frame)
     figure, (left, right) = plots.panels(2, width=4.6, height=3.6)
     for (method, tau), runs in last.groupby(["method", "tau"]):
@@ -101,7 +101,7 @@ def accuracy_by_sparsity(frame: Frame) -> Figure:
         left.scatter(runs["nonzeros"], 1 - runs["accuracy"], **dots)
         left.plot(middle["nonzeros"], 1 - middle["accuracy"], label=label, **look)
         right.plot(middle.index, middle["objective"], label=label, **look)
-    x = f"non-zero parameters after {(last['round'] * last['tau']).max():,} local steps"
+    x = f"non-zero parameters after round {last['round'].max():,}"
     title = rf"MNIST, $\vartheta$ falls from left to right ({last.seed.nunique()} seeds)"
     plots.label(left, title, x, "test error", log="xy", legend=False)
     plots.label(right, "", r"$\vartheta$", "training objective $f + g$", log="xy", legend=False)
@@ -110,9 +110,9 @@ def accuracy_by_sparsity(frame: Frame) -> Figure:
 
 
 def at_common_end(frame: Frame) -> Frame:
-    """Every run at the last round that all weights have with its tau."""
-    end = frame.groupby(["tau", "theta"])["round"].max().groupby("tau").min()
-    last = frame[frame["round"] == frame["tau"].map(end)]
+    """Every run at the last round at which all were observed."""
+    seen = frame.groupby("round")[["tau", "theta"]].apply(lambda rows: len(rows.drop_duplicates()))
+    last = where(frame, round=seen[seen == seen.max()].index.max())
     return last.assign(objective=last["loss"] + last["penalty"])
 
 
