@@ -97,11 +97,16 @@ def legend_below(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None
 def label(axes: Axes, title: str, x: str, y: str, log: str = "y", legend: bool = True) -> None:
     axes.set(title=title, xlabel=x, ylabel=y)
     for name in log:
-        axes.set(**{f"{name}scale": "log"})
-        axis = axes.yaxis if name == "y" else axes.xaxis
-        axis.set(major_formatter=Powers(), minor_formatter=Powers())
+        logarithmic(axes, name)
     if legend:
         axes.legend()
+
+
+def logarithmic(axes: Axes, name: str) -> None:
+    """The axis x or y by powers of ten."""
+    axes.set(**{f"{name}scale": "log"})
+    axis = axes.yaxis if name == "y" else axes.xaxis
+    axis.set(major_formatter=Powers(), minor_formatter=Powers())
 
 
 class Powers(Formatter):

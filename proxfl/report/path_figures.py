@@ -114,7 +114,7 @@ def weight_axis(
     for at, (style, name) in marks.items():
         weight = path.weights[at]
         axes.axvline(weight, color=colour, linestyle=style, linewidth=1, label=name, zorder=3)
-    axes.set_xscale("log")
+    plots.logarithmic(axes, "x")
     axes.set(xlabel=path.sweep.axis)
     margin = (path.weights[0] / path.weights[-1]) ** 0.02
     axes.set_xlim(path.weights[0] * margin, path.weights[-1] / margin)

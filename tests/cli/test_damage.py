@@ -46,7 +46,6 @@ from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.store import Store
 from proxfl.deploy.site.told_rows import ToldRows
 from proxfl.deploy.transport.flower import launch
-from proxfl.drawing import plots
 from proxfl.errors import INTERRUPTED
 from proxfl.report import description
 from proxfl.storage.files import write_bytes, write_text
@@ -370,10 +369,9 @@ def of_summaries(home: Path, files: list[Path]) -> dict[str, Target]:
     """Results that are no model, as `federate resume` shows them again."""
     folder, status = home / "summaries", status_of("finished")
     how = ["--target=y", "--loss=logistic", "--points=2", "--folds=2", "--tol=1e-2"]
-    with mock.patch.object(plots, "drawn", lambda figure, kind, dpi: b""):
-        assert proxfl("path", *files, *how, "--out", folder / "path").code == 0
-        judged = ("evaluate", home / "done", *files, "--draws=0", "--out", folder / "evaluation")
-        assert proxfl(*judged).code == 0
+    assert proxfl("path", *files, *how, "--out", folder / "path").code == 0
+    judged = ("evaluate", home / "done", *files, "--draws=0", "--out", folder / "evaluation")
+    assert proxfl(*judged).code == 0
     found = describe(files, schema_of(draft(files)), 1)
     about = {"smallest_cell": 1, "masked": False, "command": "proxfl federate run"}
     description.write(folder / "description", found, about)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from proxfl.drawing import plots
 from proxfl.train import train as fitting
 from proxfl.train.local import LocalFederation
 from tests.cli.test_damage import write_sites
@@ -137,8 +136,7 @@ def test_a_run_recovers_from_a_loss_of_power_at_any_operation(sites, tmp_path, v
     soak("power_train", range(operations * 2), 10, lambda some: Counter(map(end, some)))
 
 
-def test_the_folder_of_a_path_appears_whole_or_not_at_all(sites, tmp_path, monkeypatch):
-    monkeypatch.setattr(plots, "drawn", lambda figure, kind, dpi: b"")
+def test_the_folder_of_a_path_appears_whole_or_not_at_all(sites, tmp_path):
     along = "--target=y --loss=logistic --points=2 --folds=2 --tol=1e-2".split()
     path = lambda out: proxfl("path", *sites, *along, "--out", out)
     (tmp_path / "sound").mkdir()

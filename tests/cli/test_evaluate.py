@@ -9,7 +9,7 @@ from sklearn import metrics
 
 from tests.cli.fits import CASES
 from tests.cli.test_train import read_table
-from tests.cli.world import proxfl
+from tests.cli.world import pictures, proxfl
 
 WHERE = {name: CASES[name][0] for name in CASES}
 
@@ -81,7 +81,8 @@ def test_a_huber_model_is_judged_with_its_own_delta(data, fitted):
 def test_a_folder_has_tables_pictures_and_a_page(data, fitted, tmp_path):
     folder = tmp_path / "out"
     files = data / WHERE["l1"]
-    outcome = proxfl("evaluate", fitted("l1")[1], files, "--out", folder, "--draws", 5)
+    told = [fitted("l1")[1], files, "--out", folder, "--draws", 5]
+    outcome = proxfl("evaluate", *told, drawn=True)
     assert outcome.code == 0 and "auc" in outcome.out and f"Results: {folder}" in outcome.out
     names = {"scores", "roc", "precision_recall", "calibration", "confusion"}
     assert {path.stem for path in folder.glob("*.csv")} == names
@@ -89,6 +90,7 @@ def test_a_folder_has_tables_pictures_and_a_page(data, fitted, tmp_path):
     scores = pd.read_csv(folder / "scores.csv").set_index(["site", "score"])["value"]
     assert scores["overall", "auc"] == pytest.approx(held["overall"]["auc"])
     assert {path.suffix for path in (folder / "figures").iterdir()} == {".png", ".svg"}
+    assert len(pictures(folder / "figures")) == len(list((folder / "figures").iterdir()))
     page = (folder / "report.html").read_text()
     assert "calibration slope" in page and "with replacement" in page
     again = proxfl("evaluate", fitted("l1")[1], files, "--out", folder)

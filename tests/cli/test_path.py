@@ -9,7 +9,7 @@ import pytest
 
 from proxfl.report import path as path_folder
 from proxfl.train.choice import Choice
-from tests.cli.world import proxfl
+from tests.cli.world import pictures, proxfl
 
 FILES = {
     *("path.csv", "coefficients.csv", "folds.csv", "stability.csv"),
@@ -42,7 +42,8 @@ def paths(data, tmp_path_factory):
     def run(name):
         if name not in done:
             folder = tmp_path_factory.mktemp("paths") / name
-            done[name] = proxfl("path", *arguments(data, name), "--out", folder, "--json"), folder
+            told = [*arguments(data, name), "--out", folder, "--json"]
+            done[name] = proxfl("path", *told, drawn=name == "sites"), folder
         return done[name]
 
     return run
@@ -67,6 +68,7 @@ def test_the_folder_is_complete_and_agrees_with_what_was_printed(paths, name):
     drawn = {path.name for path in (folder / "figures").iterdir()}
     kinds = [f"{figure}.{kind}" for figure in DRAWN for kind in ("png", "svg")]
     assert drawn == set(kinds)
+    assert pictures(folder / "figures") == (drawn if name == "sites" else set())
     told, printed = read(folder / "path.json"), json.loads(outcome.out)
     for key in ("choice", "weight", "weights", "left_out_loss", "left_out_error"):
         assert printed[key] == told[key]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from proxfl.research.shipped import PROBLEMS
-from tests.cli.world import proxfl
+from tests.cli.world import pictures, proxfl
 
 FEW = ["--method", "Algorithm 1", "--method", "FedDA", "--method", "FedMid"]
 
@@ -63,11 +63,11 @@ def test_an_unknown_method_or_problem_is_named_with_those_there_are(tmp_path):
 def test_a_sweep_writes_a_row_per_point(tmp_path):
     spans = ["--eta", "0.01:0.1:2", "--eta-g", "1:2:2", "--theta", "0.01:0.1:2"]
     more = ["--tau", 1, 2, "--seeds", 2, "--rounds", 10]
-    outcome = proxfl("sweep", *spans, *more, "--out", tmp_path)
+    outcome = proxfl("sweep", *spans, *more, "--out", tmp_path, drawn=True)
     assert outcome.code == 0, outcome.err
     table = pd.read_csv(tmp_path / "sweep.csv")
     assert len(table) == 8 * 2 * 2 and np.isfinite(table.optimality).all()
-    assert (tmp_path / "sweep.png").exists()
+    assert pictures(tmp_path) == {"sweep.png", "sweep.svg"}
 
 
 def test_a_random_sweep_stays_in_its_ranges(tmp_path):

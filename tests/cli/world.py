@@ -4,14 +4,13 @@ import contextlib
 import io
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 from sklearn import datasets
 
 from proxfl.cli.main import main
-from proxfl.report import page
+from tests.undrawn import undrawn
 
 
 class Outcome(NamedTuple):
@@ -23,14 +22,19 @@ class Outcome(NamedTuple):
 def proxfl(*args, drawn: bool = False) -> Outcome:
     """The command; figures of a report, which take longer than fits, only if `drawn`."""
     out, err = io.StringIO(), io.StringIO()
-    inline = page.inline if drawn else lambda figure: "data:,"
     quiet = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-    with quiet[0], quiet[1], mock.patch.object(page, "inline", inline):
+    with quiet[0], quiet[1], contextlib.nullcontext() if drawn else undrawn():
         try:
             code = main([str(arg) for arg in args])
         except SystemExit as exit:
             code = exit.code
     return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def pictures(folder: Path) -> set[str]:
+    """The files of a folder that begin as a picture does."""
+    begins = (b"\x89PNG", b"<?xml")
+    return {path.name for path in folder.iterdir() if path.read_bytes().startswith(begins)}
 
 
 def frame(name: str, target: str) -> pd.DataFrame:

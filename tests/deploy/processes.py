@@ -18,7 +18,7 @@ from proxfl.storage.files import write_text
 from tests.cli.world import proxfl
 from tests.deploy.field import LOOSE, NAMES
 
-PROGRAM = "import sys; from proxfl.cli.main import main; sys.exit(main(sys.argv[1:]))"
+PROGRAM = "import sys; from proxfl.cli.main import program; sys.exit(program())"
 DEAF = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as what a shell starts with `&`
 LONG = 240  # seconds: for a machine that many share
 STOPPING = 110  # seconds to stop in: once, a fault of ours took more than 120, on such a machine
@@ -30,9 +30,13 @@ class Command:
     def __init__(self, folder, *args, deaf=False, inside=()):
         self.log = folder / f"{args[0]}-{time.monotonic_ns()}.txt"
         command = [sys.executable, "-c", PROGRAM, "federate", *map(str, args)]
+        kept = {"JAX_COMPILATION_CACHE_DIR": str(folder / "programs")}  # of all processes
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [*inside, *(DEAF if deaf else ()), *command], stdout=out, stderr=subprocess.STDOUT
+                [*inside, *(DEAF if deaf else ()), *command],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=os.environ | kept,
             )
 
     @property

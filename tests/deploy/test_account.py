@@ -25,7 +25,6 @@ from proxfl.deploy.site.office import MASK, SECRET
 from proxfl.deploy.site.store import Store
 from proxfl.engine import fixed_point
 from proxfl.errors import InputError
-from proxfl.report import page
 from proxfl.train.evaluate import How
 from proxfl.train.federation import Call
 from proxfl.train.folder import read
@@ -36,12 +35,6 @@ NOISE = {"target": "y", "loss": "squared", "eta": 0.02, "rounds": 4}
 NOISE |= {"dp_clip": 1.0, "dp_noise": 8.0, "dp_delta": 1e-6}
 HONEST = LOOSE.replace(honest=3)
 TOLD = epsilon(8.0, 4, 1e-6)  # of a whole study
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Nothing here is about pictures."""
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def noisy(folder, masked=False, **options):

@@ -26,7 +26,6 @@ from proxfl.deploy.transport.flower.site import (
     Stop,
     attend,
 )
-from proxfl.report import page
 from proxfl.storage.files import write_text
 from proxfl.train.evaluate import Applied, evaluate
 from proxfl.train.folder import read, read_model
@@ -82,8 +81,7 @@ def mode(path):
 
 
 @pytest.mark.filterwarnings("ignore:Not converged")
-def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+def test_three_sites_much_trouble_and_the_model_of_an_undisturbed_run(tmp_path):
     field, marked = Field(tmp_path / "twin", **PROBLEM), tmp_path / "code sent by the server ran"
     with commands(tmp_path) as start:
         there = Deployment(tmp_path, start, field.files, **PROBLEM)

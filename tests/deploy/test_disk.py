@@ -13,7 +13,6 @@ from proxfl.deploy.site.audit import Audit, faults
 from proxfl.deploy.site.noise import secret
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
 from proxfl.errors import DISK, DiskError
-from proxfl.report import page
 from tests.deploy.field import NAMES, Field
 from tests.outcomes import soak
 from tests.storage.faulty import FULL, PowerLoss, disk
@@ -24,7 +23,6 @@ SAMPLE = 31
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
     monkeypatch.setattr(status, "BEAT_SECONDS", 1e6)  # so that operations have fixed numbers
 
 

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from proxfl.deploy.server import status
-from proxfl.report import page
 from tests.deploy.faults import Faults, until_the_end
 from tests.deploy.field import Field
 from tests.deploy.storms import METHODS, Storm
@@ -67,11 +66,9 @@ def test_a_hundred_thousand_runs_do():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """The files of sites that differ, and the model of an undisturbed training."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "inline", lambda figure: "data:,")
-        field = Field(tmp_path_factory.mktemp("quiet"), l1=0.02, tol=1e-3)
-        field.run()
-        yield (field.folder / "results" / "model.json").read_bytes()
+    field = Field(tmp_path_factory.mktemp("quiet"), l1=0.02, tol=1e-3)
+    field.run()
+    return (field.folder / "results" / "model.json").read_bytes()
 
 
 @seeds(8)

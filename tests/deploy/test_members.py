@@ -11,15 +11,9 @@ from proxfl.deploy.protocol.study import make_study
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.transport.flower import launch
-from proxfl.report import page
 from proxfl.train.train import train
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def members(folder, *words):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from proxfl.report import page
 from tests.deploy.field import NAMES, Field
 from tests.deploy.processes import Deployment, commands, kill, processes, until
 from tests.deploy.wire import lacking, wired
@@ -215,7 +214,6 @@ def gone_through(folder, number):
 @pytest.mark.soak
 @pytest.mark.skipif(lacking() != "", reason=f"no networks can be made here: {lacking()}")
 @pytest.mark.filterwarnings("ignore:Not converged")
-def test_on_networks_as_they_are_the_model_is_that_of_an_undisturbed_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+def test_on_networks_as_they_are_the_model_is_that_of_an_undisturbed_run(tmp_path):
     run = lambda seeds: gone_through(tmp_path / str(seeds[0]), seeds[0])
     soak("networks", range(len(TROUBLE)), 1, run)

@@ -14,7 +14,6 @@ from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.options import RunOptions, refuse_options
 from proxfl.deploy.server.path import KeptSums
 from proxfl.errors import InputError
-from proxfl.report import page
 from proxfl.train.choice import Choice
 from proxfl.train.folder import read_model
 from proxfl.train.folds import path_with_folds
@@ -25,11 +24,6 @@ from tests.deploy.field import LOOSE, NAMES, Field
 SHORT = Choice(points=3, ratio=0.1, folds=3)
 ANY = LOOSE.replace(automatic=("train", "path"))
 PROBLEM = {"target": "y", "loss": "logistic"}
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def asked(folder, choice=SHORT, masked=False, policy=ANY, **options):

@@ -16,7 +16,6 @@ import pytest
 
 from proxfl.deploy.ops.home import read_json
 from proxfl.deploy.transport.flower.site import NOT_LET_IN
-from proxfl.report import page
 from proxfl.storage.files import write_text
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field
@@ -81,8 +80,7 @@ def killed(folder, seed):
 
 @pytest.mark.soak
 @pytest.mark.filterwarnings("ignore:Not converged")
-def test_whatever_is_killed_the_model_is_that_of_an_undisturbed_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+def test_whatever_is_killed_the_model_is_that_of_an_undisturbed_run(tmp_path):
     soak("kills_deployed", range(15), 1, lambda seeds: killed(tmp_path / str(seeds[0]), seeds[0]))
 
 

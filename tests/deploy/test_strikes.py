@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from proxfl.report import page
 from tests.deploy.field import NAMES, Field
 from tests.deploy.processes import Deployment, commands
 from tests.deploy.test_soak import PROBLEM
@@ -71,8 +70,5 @@ def struck(folder: Path, seed: int) -> Counter[str]:
 
 @pytest.mark.soak
 @pytest.mark.filterwarnings("ignore:Not converged")
-def test_whoever_is_killed_at_whichever_write_the_model_is_that_of_an_undisturbed_run(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
+def test_whoever_is_killed_at_whichever_write_the_model_is_that_of_an_undisturbed_run(tmp_path):
     soak("strikes_deployed", range(20), 1, lambda seeds: struck(tmp_path / str(seeds[0]), seeds[0]))

@@ -32,7 +32,6 @@ from proxfl.deploy.site.policy_file import policy_in, write_policy
 from proxfl.deploy.site.told_rows import apart
 from proxfl.deploy.transport.memory import undisturbed
 from proxfl.errors import InputError
-from proxfl.report import page
 from proxfl.report.training import save
 from proxfl.storage import documents
 from proxfl.tables import Schema
@@ -45,12 +44,6 @@ from proxfl.train.train import train
 from tests.cli.world import proxfl
 from tests.deploy.field import LOOSE, NAMES, Field
 from tests.deploy.red_team import USUAL, Attacker, victim
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Nothing here is about pictures."""
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def test_studies_follow_one_another_and_nobody_is_started_again(tmp_path):

@@ -15,7 +15,6 @@ from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.site import Site, tasks_of
 from proxfl.errors import InputError
-from proxfl.report import page
 from proxfl.train.agreement import summarise
 from proxfl.train.drivers.driver import Record, Settings
 from proxfl.train.spec import Spec
@@ -25,11 +24,6 @@ from tests.deploy.world import PATIENCE
 
 class Crash(BaseException):
     """As when the server is killed."""
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def crash_at(number, after):

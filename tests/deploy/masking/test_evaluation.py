@@ -12,8 +12,6 @@ from proxfl.deploy.server import evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.program import result_of
 from proxfl.deploy.site.draws import UP_TO, secret_draws
-from proxfl.drawing import plots
-from proxfl.report import page
 from proxfl.train.evaluate import Applied, How, evaluate
 from proxfl.train.folder import read_model, write
 from tests.deploy.field import LOOSE, NAMES, Field
@@ -21,12 +19,6 @@ from tests.deploy.masking.test_federate import Crash, at_step, crash
 from tests.deploy.test_studies import over_files, same
 
 STRICT = LOOSE.replace(unmasked=False, automatic=("train", "evaluate"))
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
-    monkeypatch.setattr(plots, "save_figures", lambda figures, folder: None)
 
 
 def asked(folder, how, **options):
@@ -87,7 +79,7 @@ def test_an_evaluation_killed_at_any_step_goes_on_to_the_same_bits(tmp_path):
     same(found(field).overall, there.overall, 0.0)  # asked again, it is the sums on the disk
 
 
-def test_only_a_person_lets_it_begin_and_what_goes_wrong_then_names_nobody(tmp_path, monkeypatch):
+def test_only_a_person_lets_it_begin_and_what_goes_wrong_then_names_nobody(tmp_path):
     field, _ = asked(tmp_path, How(draws=0), rounds=2, tol=1.0)
     for site in field.sites.values():
         site.worker.office.given = STRICT.replace(automatic=("train",))

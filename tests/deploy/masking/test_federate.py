@@ -14,7 +14,6 @@ from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.masked import MaskedRun
 from proxfl.deploy.server.options import RunOptions, refuse_options
 from proxfl.errors import InputError
-from proxfl.report import page
 from proxfl.train.folder import read
 from proxfl.train.spec import Spec
 from tests.deploy.field import LOOSE, NAMES, Field
@@ -24,11 +23,6 @@ KINDS = {
     "adaptive": {"classes": 3, "loss": "softmax", "l2": 0.1, "algorithm": "decoupled"},
 }
 STRICT = LOOSE.replace(unmasked=False)
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def masked(folder, **options):

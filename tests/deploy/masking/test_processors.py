@@ -19,7 +19,6 @@ from proxfl.deploy.masking.training import MaskedTraining
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.site import following
 from proxfl.engine import fixed_point
-from proxfl.report import page
 from proxfl.train.spec import Spec
 from proxfl.train.train import read_tables
 from tests.deploy.field import LOOSE, Field
@@ -65,7 +64,6 @@ def elsewhere(monkeypatch, ulps):
         return (there if site.seat.name == "south" else run), answers
 
     monkeypatch.setitem(following.PARTS, "train", parts)
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def made(folder, **options):

@@ -20,17 +20,10 @@ from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.reception import Reception
 from proxfl.engine import grid
-from proxfl.report import page
 from proxfl.train.spec import Spec
 from tests.deploy.field import LOOSE, NAMES, Field, write_data
 
 STRICT = LOOSE.replace(unmasked=False)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Nothing here is about pictures."""
-    monkeypatch.setattr(page, "inline", lambda figure: "data:,")
 
 
 def masked(folder, **options):
