@@ -18,7 +18,7 @@ from tests.outcomes import soak
 from tests.storage.faulty import FULL, PowerLoss, disk
 
 PROBLEM = {"algorithm": "decoupled", "l1": 0.02, "rounds": 2, "tol": 1e-15}
-SAMPLE = 31
+SAMPLE = 47
 
 
 @pytest.fixture(autouse=True)

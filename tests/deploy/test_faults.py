@@ -71,7 +71,7 @@ def trained(tmp_path_factory):
     return (field.folder / "results" / "model.json").read_bytes()
 
 
-@seeds(8)
+@seeds(5)
 def test_training_with_faults_ends_with_the_model_of_an_undisturbed_one(trained, seed, tmp_path):
     field, faults = Field(tmp_path, l1=0.02, tol=1e-3), Faults(seed)
     print(faults)

@@ -22,7 +22,6 @@ from tests.deploy import test_description as descriptions
 from tests.deploy.field import NAMES
 from tests.deploy.masking import test_evaluation as evaluations
 from tests.deploy.masking.test_federate import masked
-from tests.deploy.masking.test_federate import no_figures as no_figures
 
 
 def trained(folder):
