@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from proxfl.cli.commands.federate.run import begun_at
@@ -50,6 +51,19 @@ def test_a_masked_run_is_the_plain_run_to_1e_10(kind, tmp_path):
     name = model_name(bytes.fromhex(told["tip"]), bytes.fromhex(told["model"]))
     for i, site in enumerate(sorted(NAMES)):
         assert members.signed(i, bytes.fromhex(told["signatures"][site]), name)
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_rows_with_weights_have_the_same_errors_over_sites(sums, tmp_path):
+    options = {"l1": 0.0, "row_weights": "w", "inference": True, "tol": 1e-9}
+    field = Field(tmp_path, masked=sums, policy=STRICT if sums else LOOSE, **options)
+    for file in field.files:
+        frame = pd.read_csv(file)
+        frame.assign(w=1.0 + np.arange(len(frame)) % 3).to_csv(file, index=False)
+    field.confirm()
+    there, here = field.run().inference, field.trained().inference
+    for name in ("se", "robust_se", "sampling_se"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-8)
 
 
 class Crash(BaseException):
