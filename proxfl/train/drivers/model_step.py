@@ -105,7 +105,7 @@ def minimise(
         return jax.lax.fori_loop(0, times, accelerated(forward), (u, u, jnp.ones((), u.dtype)))[0]
 
     def size(u: Vector) -> Vector:
-        """By which u is rounded: of a prox that mixes coordinates each is by the largest of them."""
+        """By which u is rounded: of a prox that mixes coordinates each by the largest of them."""
         return jnp.abs(u) if jacobian is diagonal else jnp.full_like(u, jnp.abs(u).max(initial=0.0))
 
     def go_on(carry):
