@@ -30,14 +30,16 @@ def to_numbers(column: Series) -> Encoded:
 
 
 def to_days(column: Series) -> np.ndarray:
-    """Days since 1970, NaN where there is no date."""
+    """Days since 1970 by the date as it is written, whatever the time and its zone; NaN where there
+    is none."""
     import pandas as pd
 
     if not pd.api.types.is_datetime64_any_dtype(column):
         text = column.astype("string").str.strip()
-        column = text.where(text.str.match(r"\d{4}-\d\d-\d\d([ T]|$)").fillna(False))
-    moments = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=True)
-    days = moments.dt.tz_localize(None).to_numpy("datetime64[D]")
+        text = text.where(text.str.match(r"\d{4}-\d\d-\d\d([ T]|$)").fillna(False))
+        moments = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
+        column = pd.to_datetime(text.where(moments.notna()).str.slice(0, 10), format="%Y-%m-%d")
+    days = column.dt.tz_localize(None).to_numpy("datetime64[D]")
     return np.where(np.isnat(days), np.nan, days.astype(float))
 
 

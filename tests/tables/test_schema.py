@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from proxfl.tables import Schema, Wanted, read_features, read_site, read_sites
 from proxfl.tables.kinds import KINDS, MOST_LEVELS
 from proxfl.tables.propose import as_toml, draft, far_codes, schema_of
+from proxfl.tables.values import to_days
 from tests.sentences import said
 
 rng = np.random.default_rng(0)
@@ -397,6 +398,15 @@ def test_columns_that_no_comma_separates_are_refused_not_drafted_as_one(tmp_path
 def test_an_end_of_numbers_that_lie_close_is_no_code():
     assert far_codes(np.array([20.0, 31, 55, 90, 99])) == []
     assert far_codes(np.array([20.0, 31, 55, 90, 999])) == [999]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "Pacific/Auckland", "America/Lima"])
+def test_a_date_is_that_which_is_written_in_whatever_zone_of_time(zone):
+    moments = pd.Series(pd.date_range("2023-12-31 22:30", periods=9, freq="30min", tz=zone))
+    days = [np.datetime64(str(moment.date())).astype(float) for moment in moments]
+    np.testing.assert_array_equal(to_days(moments), days)
+    np.testing.assert_array_equal(to_days(moments.map(str)), days)
+    np.testing.assert_array_equal(to_days(moments.map(pd.Timestamp.isoformat)), days)
 
 
 def test_every_kind_is_in_the_example():
