@@ -6,13 +6,14 @@ Exit codes are in `proxfl/errors.py`.
 import argparse
 import gc
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from proxfl.cli.shared.arguments import LazyParser, add_commands
-from proxfl.cli.shared.version import ShowVersion
+from proxfl.cli.shared.version import ShowVersion, without_traceback
 from proxfl.console.words import lines, printable
 from proxfl.deploy.ops.stopping import turn_deaf, undisturbed
 from proxfl.errors import BAD_INPUT, DISK, DONE, INTERRUPTED, UNREAD, DiskError
@@ -47,6 +48,7 @@ def program() -> int:
     # Imports and compilation leave many objects and hardly any garbage: by default the collector
     # goes through them again and again, for a sixth of a short command's time.
     gc.set_threshold(100_000)
+    logging.getLogger("jax._src.xla_bridge").addFilter(without_traceback)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code = main()

@@ -136,6 +136,24 @@ def test_the_version_says_which_device_and_what_a_gpu_needs(driver, tmp_path, mo
     assert ("pip install 'proxfl[cuda]'" in said) == driver
 
 
+def test_support_of_gpus_that_finds_none_is_one_line_and_no_traceback():
+    log, seen = logging.getLogger("of a plugin"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(logging.Formatter().format(record))
+    log.addHandler(handler)
+    log.addFilter(version.without_traceback)
+    try:
+        raise RuntimeError("operation cuInit(0) failed: Unknown CUDA error 303.\nand more")
+    except RuntimeError:
+        log.exception("Exception when calling %s.initialize()", "a plugin")
+    log.warning("of something else, %s", "as it is")
+    words = "JAX finds no GPU that it can use, and computes on the CPU: "
+    assert seen == [
+        f"{words}operation cuInit(0) failed: Unknown CUDA error 303.",
+        "of something else, as it is",
+    ]
+
+
 def test_a_gpu_is_named():
     cards = [SimpleNamespace(platform="gpu", device_kind="NVIDIA H200")] * 2
     assert version.in_words(cards) == "on 2 x NVIDIA H200"
