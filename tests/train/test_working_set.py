@@ -15,6 +15,7 @@ from proxfl.train import train as training
 from proxfl.train.drivers import working_set
 from proxfl.train.drivers.from_gradients import Memory, bfgs
 from proxfl.train.federation import FAR
+from proxfl.train.local import total
 from proxfl.train.method import FEW, Along, method_for
 from proxfl.train.spec import Spec
 from proxfl.train.train import begin, train
@@ -65,6 +66,13 @@ def test_hessians_are_asked_for_on_some_features_and_not_in_every_exchange(fit):
     ups = np.diff([traffic.up for traffic in fit.traffic], prepend=0) / 2
     plain = 8 * (D + 12) + 1
     assert min(ups[1:]) == plain and max(ups) < 8 * (200 * 201 / 2) + plain
+
+
+def test_it_takes_a_fifth_of_the_exchanges_of_algorithm_1_and_no_more_bytes(fit):
+    other = train(SPEC.replace(algorithm="decoupled"), sites(A, Y))
+    there, here = total(fit.ledger), total(other.ledger)
+    assert 5 * there.exchanges <= here.exchanges
+    assert there.up + there.down <= here.up + here.down
 
 
 def test_dense_features_give_the_same_model(fit):
