@@ -24,6 +24,8 @@ from proxfl.losses.centring import Centring
 from proxfl.points import Point, Tree
 from proxfl.train.drivers.driver import Driver, Look
 
+HAIR = 1e-3  # of the scale, at most; less if the tolerance is, by which a gap may be larger
+
 
 def duality_gap(
     driver: Driver,
@@ -56,7 +58,7 @@ def duality_gap(
         question["correction"] = correction(loss.centring, driver.mean(told, "imbalance"))
     as_scale = lambda scale: jax.device_put(np.asarray(scale, coef_of(x).dtype))
     ask = lambda scale: federation.ask("conjugate", question | {"scale": as_scale(scale)})
-    first = likely * (1 - driver.settings.tol) if likely < 1 else 1.0
+    first = likely * (1 - min(driver.settings.tol, HAIR)) if likely < 1 else 1.0
     told = ask(first)
     scale, penalty = conjugate(g, in_units(-np.asarray(driver.mean(told, "gradient"))))
     if scale == 0:

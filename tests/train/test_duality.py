@@ -1,5 +1,7 @@
 """The duality gap bounds how far an objective is from the least one, and closes at a solution."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -157,6 +159,16 @@ def test_the_gap_is_above_the_excess_and_closes(name):
         assert gap is not None and gap >= objective - best.objective - rounding >= -2 * rounding
         gaps.append(gap)
     assert best.converged and gaps[-1] <= 1e-4 * gaps[0]
+
+
+def test_the_gap_is_a_bound_whatever_the_tolerance():
+    loss, g, _ = KNOWN["l1"]
+    driver = driver_of(loss, g)
+    best = solve(driver)
+    driver.settings = dataclasses.replace(driver.settings, tol=3.0)
+    look = looked(driver, driver.problem.x0)
+    gap = duality.duality_gap(driver, g, driver.problem.x0, look)
+    assert gap is not None and gap >= look.objective - best.objective > 0
 
 
 def test_the_conjugate_of_a_box_is_its_largest_product():
