@@ -1,10 +1,12 @@
 """What a file was said to hold, as types: a value from JSON is checked against one, once.
 
-A type is a TypedDict, whose keys must be there while others may be too, `dict[str, T]`, `list[T]`,
-`tuple[A, B]` for a list of that length, a union, `None`, `bool`, `int` of 64 bits, `float`, `str`,
-or `Any`. True is no number.
+A type is a TypedDict, a NamedTuple or a dataclass, for a table whose keys must be there and others
+may be too; `dict[str, T]`, `list[T]`, `tuple[T, ...]`, which is a list, too, and `tuple[A, B]` for
+one of that length; a union, `None`, `bool`, `int` of 64 bits, `float`, `str`, or `Any`. True is no
+number.
 """
 
+import dataclasses
 import types
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -17,8 +19,10 @@ def misfit(value: Any, kind: Any, where: str = "it") -> str | None:
     if origin in (Union, types.UnionType):
         found = [misfit(value, one, where) for one in inner]
         return None if None in found else found[0]
-    if is_typeddict(kind):
+    if is_table(kind):
         return misfit_in_table(value, kind, where)
+    if inner[1:] == (...,):
+        origin, inner = list, inner[:1]
     if origin is dict:
         if not isinstance(value, dict):
             return f"{where} is no table"
@@ -30,6 +34,11 @@ def misfit(value: Any, kind: Any, where: str = "it") -> str | None:
         pairs = enumerate(zip(value, kinds, strict=True))
         return first(misfit(held, one, f"{where}[{i}]") for i, (held, one) in pairs)
     return None if is_one(value, kind) else f"{where} is no {WORDS[kind]}"
+
+
+def is_table(kind: Any) -> bool:
+    """Whether a type is one of named parts."""
+    return is_typeddict(kind) or dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
 
 
 def misfit_in_table(value: Any, kind: Any, where: str) -> str | None:

@@ -2,7 +2,10 @@
 
 from typing import Any, NotRequired, TypedDict
 
-Label = int | float | str
+from proxfl.losses.targets import Label
+from proxfl.train.agreement import Agreement
+from proxfl.train.local import Traffic
+from proxfl.train.method import Method
 
 
 class Formatted(TypedDict):
@@ -96,21 +99,6 @@ class Begun(Formatted):
     fingerprints: dict[str, str]
 
 
-class AgreementFile(TypedDict):
-    """What sites agreed on, as JSON holds an `Agreement`."""
-
-    sites: list[str]
-    rows: list[int]
-    weights: list[float]
-    features: list[str]
-    classes: list[Label]
-    centre: list[float]
-    scale: list[float]
-    unit: list[float]
-    fill: list[float]
-    targets: list[Label]
-
-
 class SiteEntry(TypedDict):
     name: str
     rows: int
@@ -118,12 +106,6 @@ class SiteEntry(TypedDict):
     weight: float
     loss: float | None
     outcome: NotRequired[dict[str, float]]
-
-
-class TrafficEntry(TypedDict):
-    exchanges: int
-    up: int
-    down: int
 
 
 class SizesEntry(TypedDict):
@@ -179,20 +161,13 @@ class Deployment(TypedDict):
     secure: bool
 
 
-class MethodEntry(TypedDict):
-    """Which method was taken, and why."""
-
-    name: str
-    reason: str
-
-
 class Finished(Begun):
     """manifest.json of a finished run; `files` has the SHA-256 of those beside it."""
 
-    agreement: AgreementFile
+    agreement: Agreement
     sites: list[SiteEntry]
-    ledger: dict[str, TrafficEntry]
-    method: NotRequired[MethodEntry]
+    ledger: dict[str, Traffic]
+    method: NotRequired[Method]
     exchanges: NotRequired[int]
     bytes_up: int
     bytes_down: int

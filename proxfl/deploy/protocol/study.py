@@ -55,14 +55,6 @@ FEWEST_MASKED = 3  # sites: a sum of two tells each the other's part
 TAKES_PART, WAITS, DECLINES = "takes part", "waits", "declines"  # what a site may decide
 
 
-class HowFile(TypedDict):
-    """As `proxfl.train.evaluate.How`."""
-
-    threshold: float
-    draws: int
-    seed: int
-
-
 class StudyFile(TypedDict):
     """The text's content."""
 
@@ -75,7 +67,7 @@ class StudyFile(TypedDict):
     problem: NotRequired[dict[str, Any]]
     choice: NotRequired[dict[str, Any]]
     model: NotRequired[str]
-    how: NotRequired[HowFile]
+    how: NotRequired[How]
     schema: NotRequired[dict[str, Any]]
     smallest: NotRequired[int]
 

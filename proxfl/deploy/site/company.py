@@ -12,7 +12,7 @@ for their parts: who knows all parts but two has these as well.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from proxfl.deploy.ops.permissions import private_folder
 from proxfl.deploy.protocol.study import Study
@@ -23,24 +23,14 @@ FILE = "company.json"
 ROWS = "samples"  # the weights of scores and of table one
 
 
-class CompanyFile(TypedDict):
-    """As `Company`."""
-
-    name: str
-    masked: bool
-    sites: list[str]
-    columns: list[str]
-    weights: str
-
-
 class Company(NamedTuple):
     """Whose sums a study has, about which columns, by which weights of the sites, and whether masks
     hide the parts of them."""
 
     name: str
     masked: bool
-    sites: Sequence[str]
-    columns: Sequence[str]
+    sites: list[str]
+    columns: list[str]
     weights: str
 
     def hidden_with(self, other: "Company") -> bool:
@@ -71,7 +61,7 @@ def earlier(studies: Path, study: Study, begun: Iterable[str]) -> list[Company]:
         if not path.exists():
             raise DamageError(f"{path}: there is no such file any more; restore it.")
     found = sorted(studies.glob(f"*/{FILE}"))
-    return [Company(**documents.read_json(path, CompanyFile)) for path in found]
+    return [Company(**documents.read_json(path, Company)) for path in found]
 
 
 def keep(folder: Path, company: Company) -> None:

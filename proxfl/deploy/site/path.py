@@ -31,7 +31,6 @@ from proxfl.errors import InputError
 from proxfl.storage import documents
 from proxfl.tables import Table
 from proxfl.train.agreement import Agreement
-from proxfl.train.contents import AgreementFile
 from proxfl.train.spec import declared, loss_of
 from proxfl.train.tasks import TASKS
 
@@ -41,7 +40,7 @@ class Agreed(TypedDict):
 
     fingerprint: str
     charter: str
-    agreements: list[AgreementFile]
+    agreements: list[Agreement]
 
 
 def path_at(seat: Seat, folder: Path, charter: Charter) -> tuple[PathOfSums, PathAnswers]:
@@ -82,7 +81,7 @@ class PathSite:
 
     def agree(self, question: dict[str, Value]) -> dict[str, Value]:
         """Take what the server made of all sums, and keep it."""
-        told = told_as(question, "agreements", list[AgreementFile])
+        told = told_as(question, "agreements", list[Agreement])
         held = Agreed(
             fingerprint=self.seat.fingerprint,
             charter=charter_in(question.get("charter")).text,
@@ -101,7 +100,7 @@ class PathSite:
         found: Any = documents.read_json(self.path, Agreed)
         return Agreed(**{key: found[key] for key in Agreed.__annotations__})
 
-    def prepared(self, charter: str, told: list[AgreementFile]) -> PathAnswers:
+    def prepared(self, charter: str, told: list[Any]) -> PathAnswers:
         """What answers, by the agreements for all rows and for those that each fold leaves."""
         with usable(self.seat, "agreements do"):
             agreements = [Agreement.from_dict(one) for one in told]

@@ -34,7 +34,6 @@ from proxfl.storage import documents
 from proxfl.tables import Table
 from proxfl.tables.sites import arranged
 from proxfl.train.agreement import Agreement, problem_of, shards_for, summarise
-from proxfl.train.contents import AgreementFile
 from proxfl.train.privacy import noise_of
 from proxfl.train.spec import Spec
 from proxfl.train.tasks import TASKS
@@ -48,7 +47,7 @@ class AgreedFile(TypedDict):
     """agreement.json: what was agreed on, and for which data."""
 
     fingerprint: str
-    agreement: AgreementFile
+    agreement: Agreement
 
 
 def tasks_of(spec: Spec) -> Tasks:
@@ -94,7 +93,7 @@ class Site:
 
     def agree(self, question: dict[str, Any]) -> dict[str, Value]:
         """Take what the server made of all summaries, and keep it."""
-        told = told_as(question, "agreement", AgreementFile)
+        told = told_as(question, "agreement", Agreement)
         agreement = Agreement.from_dict(told)
         held = {"fingerprint": self.seat.fingerprint, "agreement": agreement.to_dict()}
         refuse_another(self.seat, self.agreed(), held)
