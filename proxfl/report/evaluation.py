@@ -179,7 +179,7 @@ def score_rows(found: Evaluation, sites: Mapping[str, Judged]) -> list[list[Any]
 
 
 def saved_rows(held: Mapping[str, Any], sites: Sequence[str]) -> list[list[Any]]:
-    """The same from a summary that was written; intervals are those of all sites together."""
+    """The same from a summary; intervals are those of all sites together."""
     number = lambda found: found if isinstance(found, int | float) else np.nan
     bare = lambda judged, pairs: Judged({n: number(judged.get(n)) for n in scores}, pairs, {})
     scores = [name for name in held["overall"] if name != "intervals"]
@@ -224,7 +224,7 @@ def page(found: Evaluation, drawn: dict[str, Figure], about: dict[str, Any]) -> 
     return made
 
 
-def notes(about: dict[str, Any]) -> str:
+def notes(about: Mapping[str, Any]) -> str:
     text = "Loss and deviance are means over rows."
     if about.get("masked"):
         text += " Scores by site are not told: under masks sites tell sums over all of them only."

@@ -3,7 +3,7 @@
 import argparse
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ def how_of(args: argparse.Namespace) -> Any:
 
 
 def main(args: argparse.Namespace) -> int:
+    from proxfl.report.evaluation import summary, write
     from proxfl.tables.files import files_in
     from proxfl.train.evaluate import evaluate
 
@@ -63,8 +64,9 @@ def main(args: argparse.Namespace) -> int:
     about = {"target": applied.held["target"], "loss": applied.model.loss}
     about |= {"classes": list(applied.model.classes), "threshold": args.threshold}
     about |= {"draws": args.draws, "seed": args.seed, "command": spelt(args)}
-    tell(found, about, args)
-    return 0
+    if args.out is not None:
+        write(args.out, found, about)
+    return show(summary(found, about), args.out, args.json)
 
 
 def loaded(model: Path, schema: Path | None) -> Any:
@@ -86,40 +88,29 @@ def intercepts(given: Sequence[str]) -> list[float | Path]:
     return [*numbers, *(files_in(files) if files else [])]
 
 
-def tell(found: Any, about: dict[str, Any], args: argparse.Namespace) -> None:
-    from proxfl.console.table import show
-    from proxfl.report.evaluation import notes, score_rows, summary, write
-
-    if args.out is not None:
-        write(args.out, found, about)
-    if args.json:
-        print(json.dumps(summary(found, about)))
-        return
-    few = list(found.sites.items())[:MOST_SITES]
-    bare = {name: judged._replace(intervals={}) for name, judged in few}
-    show("", ["score", "overall", *bare], score_rows(found, bare))
-    if len(found.sites) > MOST_SITES:
-        print(f"... and {len(found.sites) - MOST_SITES} more sites, in --json and --out.")
-    print(lines(notes(about)))
-    if args.out is not None:
-        print(f"Results: {printable(args.out)}")
-        print(f"Report: {printable(args.out / 'report.html')}")
-
-
 def show_saved(folder: Path, as_json: bool) -> int:
     """An evaluation as its folder has it."""
-    from proxfl.console.table import show
-    from proxfl.report.evaluation import SUMMARY, Summary, notes, saved_rows
+    from proxfl.report.evaluation import SUMMARY, Summary
 
-    held = read_json(folder / SUMMARY, Summary)
+    return show(read_json(folder / SUMMARY, Summary), folder, as_json)
+
+
+def show(held: Mapping[str, Any], folder: Path | None, as_json: bool) -> int:
+    """What an evaluation came to, and where the whole of it is."""
+    from proxfl.console.table import show as table
+    from proxfl.report.evaluation import notes, saved_rows
+
     if as_json:
         print(json.dumps(held))
         return DONE
     few = list(held["sites"])[:MOST_SITES]
-    show("", ["score", "overall", *few], saved_rows(held, few))
+    table("", ["score", "overall", *few], saved_rows(held, few))
+    if len(held["sites"]) > MOST_SITES:
+        print(f"... and {len(held['sites']) - MOST_SITES} more sites, in --json and --out.")
     print(lines(notes(held)))
-    print(f"Results: {printable(folder)}")
-    print(f"Report: {printable(folder / 'report.html')}")
+    if folder is not None:
+        print(f"Results: {printable(folder)}")
+        print(f"Report: {printable(folder / 'report.html')}")
     return DONE
 
 
