@@ -48,25 +48,12 @@ def panels(
     return figure, axes if rows > 1 else axes[0]
 
 
-def median_and_band(
-    axes: Axes,
-    frame: Frame,
-    x: str,
-    y: str,
-    label: str,
-    look: Mapping[str, Any],
-    index: int = 0,
-    floor: float | None = None,
-) -> None:
-    """The median over seeds with a band from the first to the ninth decile."""
-    table = frame.pivot_table(index=x, columns="seed", values=y)
-    if floor is not None:
-        table = table.clip(lower=floor)
+def median_and_band(axes: Axes, table: Frame, place: int, **look: Any) -> None:
+    """The median over draws, which are columns, with a band from the first to the ninth decile; of
+    lines in different places, the markers stand apart."""
     rows = len(table)
-    places = (index * max(1, rows // 40), max(1, rows // 8))  # markers of two lines stand apart
-    axes.plot(
-        table.index, table.median(axis=1), label=label, markevery=places, markersize=4, **look
-    )
+    marked = {"markevery": (place * max(1, rows // 40), max(1, rows // 8)), "markersize": 4}
+    axes.plot(table.index, table.median(axis=1), **marked, **look)
     if table.shape[1] > 1:
         deciles(axes, table, look["color"])
 

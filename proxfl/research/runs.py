@@ -17,7 +17,6 @@ from proxfl.engine.sweep import sweep
 from proxfl.points import as_point, dtype
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
-from proxfl.research.styles import style
 
 FLOOR = 1e-16  # of curves: rounding leaves nothing to see below
 NOTHING: Mapping[str, Observer] = MappingProxyType({})
@@ -119,18 +118,17 @@ def best_variant(frame: Frame, end: Callable[[Frame], Frame] = final) -> Frame:
 def curves(
     axes: Axes,
     frame: Frame,
-    names: Sequence[str],
+    looks: Mapping[str, Mapping[str, Any]],
     title: str,
     measure: str = "optimality",
     y: str = "optimality",
-    column: str = "method",
-    styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """A measure against rounds: for each name the median over draws, with deciles as a band."""
-    for i, name in enumerate(names):
-        rows = where(frame, **{column: name})
-        look = styles[name] if styles else style(name)
-        plots.median_and_band(axes, rows, "round", measure, symbols(name), look, i, floor=FLOOR)
+    """A measure against rounds: for each method that has a look the median over draws, with deciles
+    as a band."""
+    for i, (name, look) in enumerate(looks.items()):
+        rows = where(frame, method=name)
+        table = rows.pivot_table(index="round", columns="seed", values=measure).clip(lower=FLOOR)
+        plots.median_and_band(axes, table, i, label=symbols(name), **look)
     plots.label(axes, title, "communication round", y, legend=False)
     axes.locator_params(axis="x", nbins=5)
 

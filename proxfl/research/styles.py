@@ -1,5 +1,6 @@
 """One colour, one marker and one line for each method, in every figure."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from proxfl.drawing.plots import COLOURS, MARKERS
@@ -57,6 +58,11 @@ def style(name: str) -> dict[str, Any]:
     """What a line of this method is drawn with."""
     colour, marker, line = STYLES[name]
     return {"color": colour, "marker": marker, "linestyle": line}
+
+
+def styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The same of several methods, by name."""
+    return {name: style(name) for name in names}
 
 
 def variant(index: int) -> dict[str, Any]:

@@ -232,15 +232,13 @@ PANELS = {
 def draw(frame: Frame) -> dict[str, Figure]:
     figure, axes = plots.panels(3, rows=2, width=3.8, height=3.4)
     for ax, (study, title) in zip(axes.ravel(), PANELS.items(), strict=True):
-        part = where(frame, study=study)
-        names = list(part["case"].unique())
-        looks = {
-            name: style(name) if name in STYLES else variant(i) for i, name in enumerate(names)
-        }
+        part = where(frame, study=study).rename(columns={"case": "method"})
+        names = enumerate(part["method"].unique())
+        looks = {name: style(name) if name in STYLES else variant(i) for i, name in names}
         seen = ("optimality", "optimality")
         if study == "message":
             seen = ("distance", "relative distance to $x^\\star$")
-        curves(ax, part, names, title, *seen, column="case", styles=looks)
+        curves(ax, part, looks, title, *seen)
         ax.legend(
             loc="upper center",
             bbox_to_anchor=(0.5, -0.2),

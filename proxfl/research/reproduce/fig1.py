@@ -30,6 +30,7 @@ from proxfl.research.reproduce.fig1_runs import FAST, METHODS, ROUNDS, D, drawn,
 from proxfl.research.reproduce.fig1_runs import compute as compute
 from proxfl.research.reproduce.fig1_runs import settings as settings
 from proxfl.research.runs import best_variant, curves, final, rounds_to, where
+from proxfl.research.styles import styles
 
 PANELS = ("panel", "tau")
 ABOUT = (
@@ -49,7 +50,7 @@ def draw(frame: Frame) -> dict[str, Figure]:
         for ax, tau in zip(axes, ROUNDS, strict=True):
             part = where(shown, panel=panel, tau=tau)
             title = f"Full gradients, $\\tau$ = {tau} ({part.seed.nunique()} draws)"
-            curves(ax, part, METHODS, title)
+            curves(ax, part, styles(METHODS), title)
         plots.legend_below(figure, axes, 5)
         figures[f"fig1-{panel}"] = figure
     return figures

@@ -34,7 +34,7 @@ from proxfl.pytree import pytree, static
 from proxfl.research.reproduce.claims import Claim, Finding
 from proxfl.research.reproduce.fig1_runs import FAST, fast, main_variants, window
 from proxfl.research.runs import Trial, between, curves, rounds_to, traces, where
-from proxfl.research.styles import style
+from proxfl.research.styles import style, styles
 
 THETA, TAU, ETA, ETA_G, ROWS, D = 0.0005, 20, 2.0, 8.0, 2000, 20
 BATCHES = (1, 20)
@@ -134,7 +134,7 @@ def draw(frame: Frame) -> dict[str, Figure]:
     for (above, below), batch in zip(axes.T, BATCHES, strict=True):
         part = where(shown, batch=batch)
         title = f"Stochastic gradients, $b$ = {batch} ({part.seed.nunique()} draws)"
-        curves(above, part, METHODS, title)
+        curves(above, part, styles(METHODS), title)
         for name in METHODS:
             rows = where(part, method=name)
             look = style(name) | {"linestyle": "none", "markersize": 4}

@@ -22,7 +22,7 @@ from proxfl.research.reproduce import fig3
 from proxfl.research.reproduce.claims import BANDS, Claim, Finding
 from proxfl.research.runs import between, curves, first_round, where
 from proxfl.research.statistics import median_interval
-from proxfl.research.styles import style
+from proxfl.research.styles import style, styles
 
 PARAMETERS = 112_394
 WEIGHTS = "0.003, 0.001, 0.0003 and 0.0001"
@@ -62,9 +62,8 @@ def accuracy_by_round(frame: Frame) -> Figure:
     figure, axes = plots.panels(len(taus), rows=2, height=2.8)
     for column, tau in enumerate(taus):
         part = where(paper, tau=tau)
-        names = list(fig3.METHODS)
         title = rf"MNIST, $\tau$ = {tau} ({part.seed.nunique()} seeds)"
-        curves(axes[0, column], part, names, title, "error", "test error")
+        curves(axes[0, column], part, styles(fig3.METHODS), title, "error", "test error")
         # Most is learnt in the first hundredth of the rounds.
         plots.label(axes[0, column], title, ROUND, "test error", log="xy", legend=False)
         paired(axes[1, column], part)
