@@ -37,7 +37,7 @@ from proxfl.train.agreement import (
 )
 from proxfl.train.choice import Choice
 from proxfl.train.local import Traffic
-from proxfl.train.path import RegularisationPath, padded_size, ready, weights_along
+from proxfl.train.path import RegularisationPath, course_of, padded_size, ready
 from proxfl.train.spec import Spec, loss_of
 from proxfl.train.tasks import rows_at
 from proxfl.train.walk import PathPoint, ReadySites, walk
@@ -112,8 +112,8 @@ def path_with_folds(
     with precision(np.float64):
         sites = ready(spec, tables)
         training, held_out = split_all(spec, sites.agreement, tables, dealt)
-        weights = weights_along(sites.agreement, spec, choice)
-        walked = walk([sites, *training], spec, choice.sweep, weights, choice.points, watch)
+        course = course_of(sites.agreement, spec, choice)
+        walked = walk([sites, *training], course, watch)
         path = RegularisationPath.of(spec, choice, sites.agreement, walked)
         return path, scored(path, tables, dealt, training, held_out, walked.found[1:])
 

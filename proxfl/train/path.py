@@ -29,7 +29,7 @@ from proxfl.train.penalties import REGISTRY, Sweep
 from proxfl.train.penalties.by_feature import repeated
 from proxfl.train.regulariser import largest_useful_weight
 from proxfl.train.spec import Spec
-from proxfl.train.walk import ReadySites, Walk, WeightsOf
+from proxfl.train.walk import Course, ReadySites, Walk
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,10 @@ class RegularisationPath:
         return self.spec.replace(**{self.key: float(self.weights[index])})
 
 
-def weights_along(agreement: Agreement, spec: Spec, choice: Choice) -> WeightsOf:
-    """Those of the choice's grid."""
-    return lambda gradient: grid(agreement, spec, choice, gradient)
+def course_of(agreement: Agreement, spec: Spec, choice: Choice) -> Course:
+    """That of the choice's grid."""
+    weights_of = lambda gradient: grid(agreement, spec, choice, gradient)
+    return Course(spec, choice.sweep, choice.points, weights_of)
 
 
 def ready(spec: Spec, tables: Sequence[Table]) -> ReadySites:

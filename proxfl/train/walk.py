@@ -69,32 +69,40 @@ class Walk(NamedTuple):
     method: Method
 
 
-# From the gradient of the first set's empty model, the weights.
-WeightsOf = Callable[[Point], Any]
+class Course(NamedTuple):
+    """What a walk goes along: so many values of the weight named `key`, all else as in the spec."""
+
+    spec: Spec
+    key: str
+    points: int
+    weights_of: Callable[[Point], Any]  # from the gradient of the first set's empty model
+
+    def refuse_without_start(self, agreement: Agreement) -> None:
+        about = agreement.features, len(agreement.targets)
+        refuse_path_without_start(self.key, self.spec, *about)
+
+    def penalty_at(self, agreement: Agreement, weight: float) -> Regulariser:
+        shape = agreement.features, len(agreement.targets), np.array(agreement.unit)
+        return penalty(self.spec.replace(**{self.key: weight}), *shape)
+
+
 Watch = Callable[[int], None]
 
 
-def walk(
-    sets: Sequence[ReadySites],
-    spec: Spec,
-    key: str,
-    weights_of: WeightsOf,
-    points: int,
-    watch: Watch,
-) -> Walk:
-    """The models along so many values of the weight named, all else as in the spec."""
-    agreement = sets[0].agreement
-    refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
+def walk(sets: Sequence[ReadySites], course: Course, watch: Watch) -> Walk:
+    """The models of sets of sites along a course."""
+    agreement, spec = sets[0].agreement, course.spec
+    course.refuse_without_start(agreement)
     up, down = (sum(held.told[k] for held in sets) for k in (0, 1))
     told = Traffic(1, up, down)
-    method = method_for(spec, agreement, NEAR, Along(points, len(sets)))
+    method = method_for(spec, agreement, NEAR, Along(course.points, len(sets)))
     if method.name != "newton":
-        found = one_by_one(sets, spec, key, weights_of, method, watch)
+        found = one_by_one(sets, course, method, watch)
         return found._replace(traffic=total({"": found.traffic, "agreement": told}))
     smooth = replace(sets[0].problem, g=Zero())
     exchange = InProcess(smooth, [held.shards for held in sets])
     agreements = [held.agreement for held in sets]
-    found = by_newton(agreements, smooth, spec, key, weights_of, exchange, method, watch)
+    found = by_newton(agreements, smooth, course, exchange, method, watch)
     return found._replace(traffic=total({"": exchange.traffic, "agreement": told}))
 
 
@@ -129,23 +137,19 @@ def inference_at(sites: ReadySites, spec: Spec, x: Point) -> Inference:
     return infer(asking(sites, spec), spec, sites.agreement, x)
 
 
-def penalty_at(agreement: Agreement, spec: Spec, key: str, weight: float) -> Regulariser:
-    shape = agreement.features, len(agreement.targets), np.array(agreement.unit)
-    return penalty(spec.replace(**{key: weight}), *shape)
-
-
-def one_by_one(
-    sets, spec: Spec, key: str, weights_of: WeightsOf, method: Method, watch: Watch
-) -> Walk:
-    settings, weights, walked, first, traffic = settings_of(spec), None, [], [], Traffic()
+def one_by_one(sets: Sequence[ReadySites], course: Course, method: Method, watch: Watch) -> Walk:
+    spec, weights, walked, first, traffic = course.spec, None, [], [], Traffic()
+    settings = settings_of(spec)
     for sites in sets:
 
         def solve_at(weight: float, before: Any = None, sites=sites) -> compiled.Solved:
-            problem = replace(sites.problem, g=penalty_at(sites.agreement, spec, key, weight))
+            problem = replace(sites.problem, g=course.penalty_at(sites.agreement, weight))
             return compiled.solve(problem, sites.shards, settings, spec.seed, before and before.run)
 
         last = solve_at(ENDLESS)
-        weights = np.asarray(weights_of(last.gradient), float) if weights is None else weights
+        weights = (
+            np.asarray(course.weights_of(last.gradient), float) if weights is None else weights
+        )
         each = [last]
         for weight in weights:
             each.append(solve_at(float(weight), each[-1]))
@@ -163,21 +167,19 @@ def one_by_one(
 def by_newton(
     agreements: Sequence[Agreement],
     problem: Problem,
-    spec: Spec,
-    key: str,
-    weights_of: WeightsOf,
+    course: Course,
     exchange: SharedExchange,
     method: Method,
     watch: Watch,
 ) -> Walk:
     """The models of sets of sites, by their agreements; `problem` is without a penalty."""
-    refuse_newton(spec, agreements[0], along_path=True)
-    settings = settings_of(spec)
+    refuse_newton(course.spec, agreements[0], along_path=True)
+    settings = settings_of(course.spec)
 
     def solve(weights: Any, known: Sequence[Sequence[Any]], watch: Watch) -> list[list[Solved]]:
         """By set, the models of some weights, from what is known of as many models."""
         wanted = [
-            Wanted(penalty_at(agreement, spec, key, float(weight)), place, state)
+            Wanted(course.penalty_at(agreement, float(weight)), place, state)
             for place, (agreement, states) in enumerate(zip(agreements, known, strict=True))
             for weight, state in zip(weights, states, strict=True)
         ]
@@ -187,7 +189,7 @@ def by_newton(
 
     unasked = [[together.unasked(problem, exchange)] for _ in agreements]
     empty = solve([ENDLESS], unasked, lambda done: None)
-    weights = np.asarray(weights_of(empty[0][0].state.known.gradient), float)
+    weights = np.asarray(course.weights_of(empty[0][0].state.known.gradient), float)
     places = np.arange(len(weights))
     loss: Any = problem.loss
     some = places if loss.quadratic else np.union1d(places[::APART], places[-1])

@@ -12,10 +12,10 @@ from proxfl.tables import Table
 from proxfl.train import folds
 from proxfl.train.choice import Choice
 from proxfl.train.folds import deal, path_with_folds, scored, split_all
-from proxfl.train.path import RegularisationPath, padded_size, ready, weights_along
+from proxfl.train.path import RegularisationPath, course_of, padded_size, ready
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
-from proxfl.train.walk import walk
+from proxfl.train.walk import Course, walk
 
 D, ROWS = 6, (20, 31, 14)
 NAMES = tuple(f"x{j}" for j in range(D))
@@ -39,9 +39,10 @@ def path(spec, tables, choice, weights=None):
     """A path by itself, without folds; on the grid of a choice, or through the weights given."""
     spec = spec.replace(**{choice.sweep: 1.0})
     sites = ready(spec, tables)
-    along = (lambda gradient: weights) if weights else weights_along(sites.agreement, spec, choice)
-    points = choice.points if weights is None else len(weights)
-    found = walk([sites], spec, choice.sweep, along, points, lambda done: None)
+    course = course_of(sites.agreement, spec, choice)
+    if weights:
+        course = course._replace(points=len(weights), weights_of=lambda gradient: weights)
+    found = walk([sites], course, lambda done: None)
     return RegularisationPath.of(spec, choice, sites.agreement, found)
 
 
@@ -100,9 +101,10 @@ def test_a_path_and_its_folds_share_their_exchanges(walked, validated):
     both, _ = path_with_folds(LOGISTIC, tables(), SHORT)
     np.testing.assert_allclose(both.objective, walked.objective, rtol=1e-12)
     assert both.traffic.exchanges < both.rounds.sum()
-    dealt, weights = deal(walked.spec, SHORT, tables()), lambda gradient: walked.weights
+    dealt = deal(walked.spec, SHORT, tables())
+    course = Course(walked.spec, SHORT.sweep, SHORT.points, lambda gradient: walked.weights)
     sets, held_out = split_all(walked.spec, walked.agreement, tables(), dealt)
-    apart = walk(sets, walked.spec, SHORT.sweep, weights, SHORT.points, lambda done: None)
+    apart = walk(sets, course, lambda done: None)
     scores = scored(walked, tables(), dealt, sets, held_out, apart.found)
     np.testing.assert_allclose(scores.losses, validated.losses, rtol=1e-9)
     alone = walked.traffic.exchanges, apart.traffic.exchanges

@@ -9,7 +9,7 @@ import numpy as np
 
 from proxfl.deploy.masking.replica import Question
 from proxfl.deploy.masking.states import States
-from proxfl.deploy.masking.training import DOWN, SETTINGS, MaskedTraining
+from proxfl.deploy.masking.training import DOWN, SETTINGS, SETUP, MaskedTraining
 from proxfl.deploy.protocol.experiment import first_state
 from proxfl.deploy.protocol.trees import rebuild, unpack
 from proxfl.engine.masked import in_sum
@@ -43,8 +43,9 @@ class MaskedSite:
         self.run, self.table = run, arranged(table, run.features)
         self.states = States(folder)
         self.guarded, self.enough = guarded, enough
-        self.counts = row_counts(table, run.spec)
-        self.mass = float(self.counts.sum()) if run.spec.weights == "samples" else 1.0
+        # The sets of rows: all of them and, by fold, those that it leaves; and those it left out.
+        self.left, self.out = [self.table], list[Table]()
+        self.mass = self.mass_of(self.table)
         self.ready: tuple[Problem, Shard] | None = None
 
     def __call__(self, question: Question) -> tuple[np.ndarray, bool]:
@@ -57,11 +58,30 @@ class MaskedSite:
                 return self.visit(question)
         if kind == "rows":
             return self.rows(), True
-        return moments(self.table.dense, self.counts, question.numbers.get("mean")), True
+        if kind not in SETUP:
+            raise ValueError(f"A run does not ask {kind!r}.")
+        means = question.numbers.get("mean", [None] * len(self.left))
+        each = zip(self.left, means, strict=True)
+        counts = lambda table: row_counts(table, self.run.spec)
+        return np.concatenate([moments(t.dense, counts(t), mean) for t, mean in each]), True
 
     def rows(self) -> np.ndarray:
-        held = [self.mass, self.table.rows, self.counts.sum(), 1.0, self.table.dropped]
-        return np.array(held, float)
+        told = [(self.mass_of(t), float(t.rows), self.counted(t)) for t in self.left]
+        out = [self.counted(table) / self.by_site for table in self.out]
+        return np.concatenate([np.ravel(told), out, [1.0, self.table.dropped]])
+
+    def counted(self, table: Table) -> float:
+        return float(row_counts(table, self.run.spec).sum())
+
+    @property
+    def by_site(self) -> float:
+        """What the counts of rows are divided by: by all of them, where sites count alike."""
+        return 1.0 if self.run.spec.weights == "samples" else self.counted(self.table)
+
+    def mass_of(self, table: Table) -> float:
+        """How much a set of rows counts in the mean over sites."""
+        by_rows = self.run.spec.weights == "samples"
+        return self.counted(table) if by_rows else float(table.rows > 0)
 
     def perform(self, task: str, points: list[str], question: Question) -> tuple[np.ndarray, bool]:
         problem, shard = self.prepared()

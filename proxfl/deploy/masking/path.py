@@ -20,10 +20,7 @@ import numpy as np
 
 from proxfl.deploy.masking.replica import Ask, Question
 from proxfl.deploy.masking.training import (
-    NO_NUMBERS,
     MaskedTraining,
-    SumFederation,
-    arrays,
     refuse_chosen_start,
     size_of,
 )
@@ -35,7 +32,7 @@ from proxfl.points import Point
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.prox import Zero
-from proxfl.train.agreement import Agreement, needs_moments, problem_of, shard_form
+from proxfl.train.agreement import Agreement, problem_of, shard_form
 from proxfl.train.choice import Choice
 from proxfl.train.drivers import fixed
 from proxfl.train.drivers.driver import Driver, Record
@@ -45,11 +42,9 @@ from proxfl.train.federation import FAR
 from proxfl.train.folds import Validation, refuse_sites, validation
 from proxfl.train.local import Traffic
 from proxfl.train.method import Method, method_for
-from proxfl.train.path import RegularisationPath, weights_along
-from proxfl.train.regulariser import refuse_path_without_start
+from proxfl.train.path import RegularisationPath, course_of
 from proxfl.train.spec import Spec
 from proxfl.train.tasks import TASKS
-from proxfl.train.train import solved
 from proxfl.train.walk import Walk, by_newton
 
 MODELS, LEFT_OUT = KINDS = ("models", "left_out")  # of a question, beside tasks and what sets up
@@ -79,9 +74,8 @@ def refuse_path(spec: Spec, choice: Choice, sites: int, masked: bool) -> None:
 class PathOfSums(MaskedTraining):
     """The program of a path, for the server and for every site that follows it.
 
-    `agreements` are those of the sets, all rows first. `path`, `validation`, `final`, which is the
-    problem of the chosen model, and `found`, which is that model, are known at the end. `progress`
-    is told how many models of the path are done.
+    `path`, `validation`, `final`, which is the problem of the chosen model, and `found`, which is
+    that model, are known at the end. `progress` is told how many models of the path are done.
     """
 
     def __init__(
@@ -97,10 +91,8 @@ class PathOfSums(MaskedTraining):
     ):
         super().__init__(spec, members, features, labels, watch)
         self.choice, self.folds, self.progress = choice, folds, progress
-        self.agreements: list[Agreement] = []
         self.path: RegularisationPath | None = None
         self.validation: Validation | None = None
-        self.final = spec
 
     @property
     def sets_in_all(self) -> int:
@@ -109,46 +101,22 @@ class PathOfSums(MaskedTraining):
     def __call__(self, ask: Ask) -> Question:
         with precision(np.float64):
             sums = self.sets(ask)
-            agreement, spec, key = self.agreements[0], self.spec, self.choice.sweep
-            refuse_path_without_start(key, spec, agreement.features, len(agreement.targets))
+            agreement, spec = self.agreements[0], self.spec
+            course = course_of(agreement, spec, self.choice)
+            course.refuse_without_start(agreement)
             refuse_chosen_start(problem_of(spec, agreement))
-            weights = weights_along(agreement, spec, self.choice)
-            about = (self.agreements, sums.problem, spec, key, weights, sums)
+            about = (self.agreements, sums.problem, course, sums)
             walked = by_newton(*about, SHARING, self.progress)
             self.path = path = RegularisationPath.of(spec, self.choice, agreement, walked)
             self.validation = scores = self.judged(path, sums, walked)
             self.final = by_newtons(path.spec_at(scores.chosen(self.choice.rule)), agreement)
-            problem = problem_of(self.final, agreement)
-            rows = (sums.row, float(sums.mass[0]), self.members)
-            self.federation = SumFederation(ask, problem, *rows, self.spec.seed)
-            self.found = solved(self.final, self.federation, problem, agreement, self.drive)
-            numbers, _ = pack({"x": self.found.solution.x})
-        return Question("model", arrays(numbers), 0)
+            return self.trained(ask, float(sums.mass[0]))
 
     def sets(self, ask: Ask) -> "SetsInSums":
-        """Every set's agreement; how much its rows count, and those that its fold left out."""
-        folds, width, moments = len(self.folds), len(self.features), [{}] * self.sets_in_all
-        told = ask(Question("rows", NO_NUMBERS, 4 * folds + 5))
-        by_set, out, (sites, dropped) = np.split(told, [3 * folds + 3, 4 * folds + 3])
-        by_set = by_set.reshape(-1, 3)
-        self.refuse_counts(by_set, sites, dropped)
-        mass, rows, total = by_set.T
-        self.dropped = int(dropped)
-        for name, found in zip(("", *self.folds), rows, strict=True):
-            if not found:
-                raise InputError(f"{name} leaves no row to train on; use fewer folds.")
-        if needs_moments(self.spec):
-            split = lambda found: found.reshape(folds + 1, -1, width).transpose(1, 0, 2)
-            count, sums = split(ask(Question("sums", NO_NUMBERS, 2 * (folds + 1) * width)))
-            mean = sums / np.where(count > 0, count, 1.0)
-            (squares,) = split(ask(Question("squares", {"mean": mean}, (folds + 1) * width)))
-            self.refuse_moments(count, squares, total[0])
-            each = zip(count, mean, squares, strict=True)
-            moments = [dict(zip(("count", "mean", "squares"), one, strict=True)) for one in each]
-        made = [self.agreed(*both, **of) for *both, of in zip(rows, total, moments, strict=True)]
-        self.agreement, self.agreements = made[0], made
-        problem = replace(problem_of(self.spec, made[0]), g=Zero())
-        row = shard_form(self.spec, made[0])
+        """All sets, once they have agreed."""
+        mass, out = self.agree(ask)
+        problem = replace(problem_of(self.spec, self.agreements[0]), g=Zero())
+        row = shard_form(self.spec, self.agreements[0])
         return SetsInSums(ask, problem, row, mass, out, self.members)
 
     def judged(self, path: RegularisationPath, sums: "SetsInSums", walked: Walk) -> Validation:

@@ -7,16 +7,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from proxfl.deploy.masking.answering import TOO_LARGE, MaskedSite, bounded, moments
+from proxfl.deploy.masking.answering import TOO_LARGE, MaskedSite, bounded
 from proxfl.deploy.masking.path import LEFT_OUT, MODELS, PLACES, PathOfSums
 from proxfl.deploy.masking.replica import Question
-from proxfl.deploy.masking.training import SETUP
 from proxfl.deploy.protocol.trees import unpack
 from proxfl.engine.masked import in_sum
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
 from proxfl.tables import Table
-from proxfl.train.agreement import row_counts, shards_for
+from proxfl.train.agreement import shards_for
 from proxfl.train.folds import deal_at, judged_by
 from proxfl.train.path import padded_size
 from proxfl.train.tasks import TASKS, part_way, refuse_odd
@@ -49,38 +48,11 @@ class PathAnswers(MaskedSite):
 
     def __call__(self, question: Question) -> tuple[np.ndarray, bool]:
         kind, *points = question.kind.split()
+        answer = {MODELS: self.tell, LEFT_OUT: self.judge}.get(kind)
+        if answer is None:
+            return super().__call__(question)
         with precision(np.float64):
-            if kind in TASKS:
-                return self.perform(kind, points, question)
-            if kind == MODELS:
-                return self.tell(points, question)
-            if kind == LEFT_OUT:
-                return self.judge(points, question)
-        if kind == "rows":
-            return self.rows(), True
-        if kind not in SETUP:
-            raise ValueError(f"A path does not ask {kind!r}.")
-        means = question.numbers.get("mean", [None] * len(self.left))
-        each = zip(self.left, means, strict=True)
-        return np.concatenate([self.moments(table, mean) for table, mean in each]), True
-
-    def rows(self) -> np.ndarray:
-        told = [(self.mass_of(t), float(t.rows), self.counted(t)) for t in self.left]
-        by_site = 1.0 if self.run.spec.weights == "samples" else self.counts.sum()
-        out = [self.counted(table) / by_site for table in self.out]
-        return np.concatenate([np.ravel(told), out, [1.0, self.table.dropped]])
-
-    def counted(self, table: Table) -> float:
-        return float(row_counts(table, self.run.spec).sum())
-
-    def mass_of(self, table: Table) -> float:
-        """How much a set of rows counts in the mean over sites."""
-        by_rows = self.run.spec.weights == "samples"
-        return self.counted(table) if by_rows else float(table.rows > 0)
-
-    def moments(self, table: Table, mean: np.ndarray | None) -> np.ndarray:
-        """Counts and sums of what is not missing or, around a mean, squares."""
-        return moments(table.dense, row_counts(table, self.run.spec), mean)
+            return answer(points, question)
 
     def asked(self, points: list[str], question: Question) -> Iterator[tuple[int, dict[str, Any]]]:
         """By model, of which set it is, and what is asked about it."""
@@ -126,7 +98,6 @@ class PathAnswers(MaskedSite):
         loss: Any = problem.loss
         asked = list(self.asked(points, question))
         sums, sound = np.zeros((len(asked), 1 + len(loss.target.scores))), True
-        by_site = 1.0 if self.run.spec.weights == "samples" else self.counts.sum()
         for place in {place for place, _ in asked}:
             out, left = self.out[place - 1], self.left[place]
             if not place or not out.rows:
@@ -137,7 +108,7 @@ class PathAnswers(MaskedSite):
             models = jax.tree.map(lambda *a: np.stack(a), *(asked[i][1]["x"] for i in where))
             losses, others = judged_by(loss, one(before), one(held), models)
             columns = [losses, *(others[name] for name in sorted(others))]
-            sums[where] = np.stack(columns, axis=1) * self.counted(out) / by_site
+            sums[where] = np.stack(columns, axis=1) * self.counted(out) / self.by_site
         return sums.ravel(), sound
 
     def shard(self, place: int, table: Table) -> Shard:

@@ -83,9 +83,12 @@ def refuse_unmaskable(spec: Spec) -> None:
 class MaskedTraining:
     """The program of a training run, for the server and for every site that follows it.
 
-    `agreement`, `dropped` and `found` are known once the run has come to them; `watch` is called
-    after every round.
+    `agreements`, `dropped` and `found` are known once the run has come to them; `watch` is called
+    after every round. Beside the set of all rows there is one for each of its `folds`, of the rows
+    that the fold leaves: none, but along a path. `final` is the problem of the model that is found.
     """
+
+    folds: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -103,21 +106,30 @@ class MaskedTraining:
         refuse_unmaskable(spec)
         self.spec, self.members, self.watch = spec, members, watch
         self.features, self.labels = features, list(labels)
-        self.agreement: Agreement | None = None
+        self.agreements: list[Agreement] = []  # by set, that of all rows first
         self.federation: SumFederation | None = None
         self.found: Trained | None = None
-        self.dropped = 0
+        self.dropped, self.final = 0, spec
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """That of all rows."""
+        return self.agreements[0] if self.agreements else None
 
     def __call__(self, ask: Ask) -> Question:
         with precision(np.float64):
-            self.agreement, mass = self.agree(ask)
-            problem = problem_of(self.spec, self.agreement)
-            refuse_chosen_start(problem)
-            rows = shard_form(self.spec, self.agreement), mass, self.members
-            self.federation = SumFederation(ask, problem, *rows, self.spec.seed)
-            about = (self.spec, self.federation, problem, self.agreement)
-            self.found = solved(*about, self.drive)
-            numbers, _ = pack({"x": self.found.solution.x})
+            mass, _ = self.agree(ask)
+            return self.trained(ask, float(mass[0]))
+
+    def trained(self, ask: Ask, mass: float) -> Question:
+        """The final problem solved, from sums over all rows, which count so much."""
+        agreement = self.agreements[0]
+        problem = problem_of(self.final, agreement)
+        refuse_chosen_start(problem)
+        rows = shard_form(self.final, agreement), mass, self.members
+        self.federation = SumFederation(ask, problem, *rows, self.final.seed)
+        self.found = solved(self.final, self.federation, problem, agreement, self.drive)
+        numbers, _ = pack({"x": self.found.solution.x})
         return Question("model", arrays(numbers), 0)
 
     def drive(self, driver: Driver) -> Solution:
@@ -142,18 +154,27 @@ class MaskedTraining:
                 f"eta_g out and give an eta of {LONGEST / (tau * mean):.2g} or less."
             )
 
-    def agree(self, ask: Ask) -> tuple[Agreement, float]:
-        """What all sites' tables come to; how much their rows count."""
-        mass, rows, total, sites, dropped = ask(Question("rows", NO_NUMBERS, 5))
-        self.refuse_counts(np.array([[mass, rows, total]]), sites, dropped)
-        width, self.dropped, moments = len(self.features), int(dropped), {}
+    def agree(self, ask: Ask) -> tuple[np.ndarray, np.ndarray]:
+        """What all sites' tables come to, for every set; how much the rows of each count, and by
+        fold, those that it left out."""
+        folds, width, moments = len(self.folds), len(self.features), [{}] * (1 + len(self.folds))
+        told = ask(Question("rows", NO_NUMBERS, 4 * folds + 5))
+        by_set, out, (sites, dropped) = np.split(told, [3 * folds + 3, 4 * folds + 3])
+        by_set = by_set.reshape(-1, 3)
+        self.refuse_counts(by_set, sites, dropped)
+        mass, rows, total = by_set.T
+        self.dropped = int(dropped)
         if needs_moments(self.spec):
-            count, sums = np.split(ask(Question("sums", NO_NUMBERS, 2 * width)), 2)
+            split = lambda found: found.reshape(folds + 1, -1, width).transpose(1, 0, 2)
+            count, sums = split(ask(Question("sums", NO_NUMBERS, 2 * (folds + 1) * width)))
             mean = sums / np.where(count > 0, count, 1.0)
-            squares = ask(Question("squares", {"mean": mean}, width))
-            moments = {"count": count, "mean": mean, "squares": squares}
-            self.refuse_moments(count, squares, total)
-        return self.agreed(rows, total, **moments), float(mass)
+            (squares,) = split(ask(Question("squares", {"mean": mean}, (folds + 1) * width)))
+            self.refuse_moments(count, squares, total[0])
+            each = zip(count, mean, squares, strict=True)
+            moments = [dict(zip(("count", "mean", "squares"), one, strict=True)) for one in each]
+        each = zip(rows, total, moments, strict=True)
+        self.agreements = [self.agreed(*both, **of) for *both, of in each]
+        return mass, out
 
     def refuse_counts(self, sets: np.ndarray, sites: float, dropped: float) -> None:
         """Refuse counts that no sites have; of each set of rows how much it counts, how many rows
@@ -172,6 +193,9 @@ class MaskedTraining:
             refuse_told("that their rows count otherwise than rows do")
         if (mass != total).any() if by_rows else mass[0] != sites or (mass > sites).any():
             refuse_told("that they weigh otherwise than the study says")
+        for name, found in zip(self.folds, rows[1:], strict=True):
+            if not found:
+                raise InputError(f"{name} leaves no row to train on; use fewer folds.")
 
     def refuse_moments(self, count: np.ndarray, squares: np.ndarray, total: float) -> None:
         """Refuse what no column holds, by how much all rows count."""

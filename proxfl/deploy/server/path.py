@@ -15,19 +15,18 @@ from proxfl.deploy.masking.digests import digest
 from proxfl.deploy.masking.messages import Charter, as_bytes, question_payload
 from proxfl.deploy.masking.path import LEFT_OUT, MODELS, PathOfSums
 from proxfl.deploy.masking.replica import Question
-from proxfl.deploy.masking.training import ALL
 from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.server.deployed import STUDY
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.masked import MaskedRun, charter_of, with_parts
 from proxfl.deploy.server.run import StudyRun
 from proxfl.deploy.server.status import TRAINING, so_far
+from proxfl.deploy.server.training import fit_of
 from proxfl.errors import InputError
 from proxfl.report import path as report
 from proxfl.report.path import FoundPath
 from proxfl.storage.sealed import SUFFIX, read_arrays, write_arrays
 from proxfl.train.local import Traffic
-from proxfl.train.train import Fit
 
 
 class KeptSums:
@@ -100,17 +99,9 @@ def found_of(
         ways = (ledger.total(way, kind=kind).payload for way in ("up", "down"))
         return Traffic(ledger.exchanges[kind], *ways)
 
-    if program.path is None or program.validation is None or program.found is None:
+    fit = fit_of(run, program, fingerprints, resumed, **more)
+    if program.path is None or program.validation is None:
         raise RuntimeError("A path that has ended has found something.")
-    rounds = dict.fromkeys(run.study.sites, len(program.found.solution.records))
-    fit = Fit(
-        **program.found._asdict(),
-        spec=program.final,
-        agreement=program.agreements[0],
-        fingerprints=fingerprints,
-        dropped={ALL: program.dropped},
-        **run.facts(rounds, int(resumed), **more),
-    )
     walked = replace(program.path, traffic=sent(MODELS))
     return FoundPath(walked, replace(program.validation, traffic=sent(LEFT_OUT)), fit)
 

@@ -45,16 +45,27 @@ def masked(run: StudyRun) -> Fit:
 
     made = lambda charter: MaskedTraining(*about, *charter, watch=watch)
     program, masking = members.in_results(made)
+    return fit_of(run, program, members.fingerprints, resumed, masking=masking)
+
+
+def fit_of(
+    run: StudyRun,
+    program: MaskedTraining,
+    fingerprints: dict[str, str],
+    resumed: bool,
+    **more: Any,
+) -> Fit:
+    """The model that a program over sums has come to, and what its exchanges cost."""
     if program.agreement is None or program.found is None:
         raise RuntimeError("A run that has ended has found something.")
     rounds = dict.fromkeys(run.study.sites, len(program.found.solution.records))
     return Fit(
         **program.found._asdict(),
-        spec=run.study.spec,
+        spec=program.final,
         agreement=program.agreement,
-        fingerprints=members.fingerprints,
+        fingerprints=fingerprints,
         dropped={ALL: program.dropped},
-        **run.facts(rounds, int(resumed), masking=masking),
+        **run.facts(rounds, int(resumed), **more),
     )
 
 

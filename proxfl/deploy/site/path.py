@@ -106,7 +106,7 @@ class PathSite:
             agreements = [Agreement.from_dict(one) for one in told]
             self.check(agreements)
             made = self.answering(charter_in(charter))
-        made.run.agreement, made.run.agreements = agreements[0], agreements
+        made.run.agreements = agreements
         return made
 
     def answering(self, charter: Charter) -> PathAnswers:

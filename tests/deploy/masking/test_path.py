@@ -88,7 +88,7 @@ def from_sums(spec, choice, tables):
     def ask(question):
         asked.append(question)
         for site in sites:
-            site.run.agreement, site.run.agreements = program.agreement, program.agreements
+            site.run.agreements = program.agreements
         answers = [site(question) for site in sites]
         assert all(sound and len(values) == question.length for values, sound in answers)
         return sum(values for values, _ in answers)
