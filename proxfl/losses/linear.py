@@ -160,6 +160,14 @@ class Linear(Loss):
         odd = [f.name for f in fields_of(cls) if "kind" not in f.metadata]
         if odd:
             raise TypeError(f"loss {cls.__name__} has a field {odd[0]!r}; make it a setting(...).")
+        kinds = [base for base in cls.__mro__[1:] if abc.ABC in base.__bases__]
+        parts = set(cls.facts).union(*map(dir, kinds))
+        taken = [f.name for f in fields_of(cls) if f.name in parts]
+        if taken:
+            raise TypeError(
+                f"loss {cls.__name__} has a setting {taken[0]!r}, the name of what every loss "
+                "has; choose another."
+            )
         if REGISTRY.get(cls.name, cls).__module__ != cls.__module__:
             raise TypeError(f"there is a loss {cls.name!r} already; choose another name.")
         REGISTRY[cls.name] = cls

@@ -55,6 +55,13 @@ def test_a_setting_is_an_option_of_the_loss():
         made(-1)
 
 
+@pytest.mark.parametrize("name", ["level", "name", "centring", "slopes", "total"])
+def test_a_setting_hides_no_part_of_a_loss(name):
+    held = {name: setting(POSITIVE_NUMBER, "a number", 2.0), "__annotations__": {name: float}}
+    with pytest.raises(TypeError, match=f"loss Odd has a setting '{name}', the name of what every"):
+        type("Odd", (Convex,), WHOLE | held)
+
+
 def test_a_name_is_taken_once():
     with pytest.raises(TypeError, match="there is a loss 'huber' already"):
         type("Other", (Convex,), WHOLE | {"name": Huber.name})
