@@ -42,9 +42,9 @@ from proxfl.deploy.site.confirmed import Confirmed
 from proxfl.deploy.site.noise import secret
 from proxfl.deploy.site.office import SECRET, Office
 from proxfl.deploy.site.policy_file import write_policy
-from proxfl.deploy.site.site import Site
 from proxfl.deploy.site.store import Store
 from proxfl.deploy.site.told_rows import ToldRows
+from proxfl.deploy.site.training import TrainingSite
 from proxfl.deploy.transport.flower import launch
 from proxfl.errors import INTERRUPTED
 from proxfl.report import description
@@ -179,7 +179,9 @@ def of_site(home: Path, files: list[Path]) -> dict[str, Target]:
     office = lambda folder: Office(folder, field.policy)
 
     def experiment(folder: Path) -> Outcome:
-        return attempt(lambda: Site(field.study, NAMES[0], table, office(folder)).experiment())
+        return attempt(
+            lambda: TrainingSite(field.study, NAMES[0], table, office(folder)).experiment()
+        )
 
     agreed = f"studies/{field.study.id}/agreement.json"
     header = Header(wire.VISIT, TAG, 0, 2, 1, 2)

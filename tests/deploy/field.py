@@ -18,7 +18,7 @@ from proxfl.deploy.server.status import Status
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.reception import Reception
-from proxfl.deploy.site.site import Site
+from proxfl.deploy.site.training import TrainingSite
 from proxfl.deploy.transport.memory import MemorySite, MemoryTransport
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
@@ -94,7 +94,9 @@ class Field:
 
     def site(self, i):
         """A site as it is once it takes part."""
-        return Site(self.study, NAMES[i], read_table(self.spec, self.files[i]), self.office(i))
+        return TrainingSite(
+            self.study, NAMES[i], read_table(self.spec, self.files[i]), self.office(i)
+        )
 
     def reach(self, name, patience=PATIENCE, **more):
         return RemoteFederation(

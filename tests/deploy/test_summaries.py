@@ -15,7 +15,7 @@ from proxfl.deploy.protocol.study import make_study, read_table
 from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.policy import Policy
-from proxfl.deploy.site.site import Site
+from proxfl.deploy.site.training import TrainingSite
 from proxfl.errors import InputError
 from proxfl.train.agreement import agree, prepare, summarise
 from proxfl.train.spec import Spec
@@ -49,7 +49,7 @@ def tables(tmp_path_factory):
         study = make_study("all", "field", NAMES, spec.replace(features=["a", "b", "c"]))
         read = {name: read_table(study.spec, folder / f"{name}.csv") for name in NAMES}
         office = lambda name: Office(folder / name, LOOSE)
-        sites = {name: Site(study, name, read[name], office(name)) for name in NAMES}
+        sites = {name: TrainingSite(study, name, read[name], office(name)) for name in NAMES}
         made.append((study.spec, sites))
     return made
 

@@ -13,7 +13,7 @@ from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.status import rounds_left
 from proxfl.deploy.server.summaries import aligned, read_summary
 from proxfl.deploy.site.office import Office
-from proxfl.deploy.site.site import Site, tasks_of
+from proxfl.deploy.site.training import TrainingSite, tasks_of
 from proxfl.errors import InputError
 from proxfl.train.agreement import summarise
 from proxfl.train.drivers.driver import Record, Settings
@@ -225,7 +225,7 @@ def test_a_bad_agreement_is_refused_and_nothing_of_it_kept(tmp_path):
     field = Field(tmp_path, l1=0.02)
     agreement = field.run().agreement.to_dict()
     fresh = Office(tmp_path / "elsewhere", field.policy)
-    site = Site(field.study, "north", read_table(field.spec, field.files[0]), fresh)
+    site = TrainingSite(field.study, "north", read_table(field.spec, field.files[0]), fresh)
     for change in [
         {"sites": ["north"]},
         {"rows": [1, 40, 30]},

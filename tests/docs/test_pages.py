@@ -32,6 +32,15 @@ def test_a_vectors_walk_is_short_and_drawn_as_the_code_has_it():
         assert len(hops) <= most, f"{title} has more than {most} hops; hand the vector on to fewer"
 
 
+@pytest.mark.parametrize("folder", ["deploy/site", "deploy/masking", "train"])
+def test_the_largest_folders_are_told_file_by_file(folder):
+    _, page = (ROOT / "docs" / "architecture.md").read_text().split(f"in `{folder}/`", 1)
+    table = page[page.index("| --- |") :].split("\n\n")[0]
+    named = set(re.findall(r"`(\w+)`", table))
+    held = {path.stem for path in (ROOT / "proxfl" / folder).glob("*.py")} - {"__init__"}
+    assert named == held
+
+
 def test_every_module_that_python_finds_is_in_the_reference():
     reference, site = tool("reference"), (ROOT / "mkdocs.yml").read_text()
     parts = [{title: []} for title in re.findall(r"^  - (.+):$", site, re.M)]  # of the navigation

@@ -25,7 +25,7 @@ from proxfl.deploy.site.agreeing import (
 from proxfl.deploy.site.guard import guards
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.seat import Seat
-from proxfl.deploy.site.site import AGREEMENT, tasks_of
+from proxfl.deploy.site.training import AGREEMENT, tasks_of
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
 from proxfl.storage import documents

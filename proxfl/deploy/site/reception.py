@@ -32,14 +32,14 @@ from proxfl.deploy.site.path import PathSite
 from proxfl.deploy.site.policy import Policy
 from proxfl.deploy.site.policy_file import POLICY
 from proxfl.deploy.site.proposal import Objection, Proposal
-from proxfl.deploy.site.site import Site
+from proxfl.deploy.site.training import TrainingSite
 from proxfl.deploy.site.worker import Worker
 from proxfl.errors import InputError
 
 log = logging.getLogger("proxfl.deploy")
 
 KINDS = {
-    "train": Site,
+    "train": TrainingSite,
     "path": PathSite,
     "evaluate": EvaluationSite,
     "describe": DescriptionSite,

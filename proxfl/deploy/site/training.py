@@ -61,7 +61,7 @@ def tasks_of(spec: Spec) -> Tasks:
     return {name: task for name, task in TASKS.items() if needed.get(name, True)}
 
 
-class Site:
+class TrainingSite:
     """A table, and the study it takes part in once the sites have agreed."""
 
     def __init__(self, study: Study, name: str, table: Table, office: Office):
