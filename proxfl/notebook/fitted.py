@@ -17,7 +17,8 @@ from proxfl.report.evaluation import score_table
 from proxfl.storage.files import refuse_full
 from proxfl.tables.formats import InMemory
 from proxfl.train import folder
-from proxfl.train.evaluate import Applied, evaluate
+from proxfl.train.applied import Applied
+from proxfl.train.evaluate import evaluate
 from proxfl.train.saved import Saved
 from proxfl.train.train import Fit
 

@@ -9,12 +9,11 @@ from matplotlib.figure import Figure
 from proxfl.console.words import number
 from proxfl.drawing import plots
 from proxfl.losses import named
-from proxfl.report.page import Page
+from proxfl.report.page import MOST_ROWS, Page
 from proxfl.train.inference import INTERCEPT
 from proxfl.train.saved import Saved
 
 MOST_LINES = 40  # of a forest
-MOST_ROWS = 500
 WIDTH = 4.7  # inches
 HEADS = {
     "coef": "coefficient",

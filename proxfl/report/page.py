@@ -14,6 +14,7 @@ from proxfl.drawing.plots import drawn
 from proxfl.storage.files import write_text
 
 WIDEST = 500  # characters of a cell
+MOST_ROWS = 500  # of a table; the files of a result have the rest
 TONES = {"holds": "good", "does not hold": "bad", "holds in part": "fair"}
 TONES |= {"exact": "good", "stalled": "fair", "diverged": "bad"}
 

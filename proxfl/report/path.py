@@ -21,9 +21,8 @@ import pandas as pd
 from proxfl.console.words import called, count, csv_cell, size
 from proxfl.drawing import plots
 from proxfl.report import training
-from proxfl.report.page import Page
+from proxfl.report.page import MOST_ROWS, Page
 from proxfl.report.path_figures import CHOICES, figures
-from proxfl.report.training import MOST_ROWS
 from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text
 from proxfl.train import folder

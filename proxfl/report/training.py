@@ -1,7 +1,6 @@
 """The report of one training run, from what its folder tells."""
 
-import datetime
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,24 +9,22 @@ import numpy as np
 
 from proxfl.console.log import logger
 from proxfl.console.words import called, count, size, unit_of
+from proxfl.report.data import data, site_table
+from proxfl.report.deployment import deployment
 from proxfl.report.inference import inference
-from proxfl.report.page import Page
+from proxfl.report.page import MOST_ROWS, Page
 from proxfl.report.survival import survival
 from proxfl.report.training_figures import bars, by_size, objective_figure, optimality_figure
-from proxfl.tables import Schema
 from proxfl.train import folder
 from proxfl.train.drivers.driver import shortfall
 from proxfl.train.penalties import chosen
 from proxfl.train.privacy import in_words as promised
 from proxfl.train.saved import Saved
-from proxfl.train.spec import Spec, columns_of, describe, in_words
-from proxfl.train.terms import schema_of, terms
+from proxfl.train.spec import Spec, describe, in_words
+from proxfl.train.terms import terms
 from proxfl.train.train import Fit
 
 log = logger("proxfl.report")
-
-MOST_ROWS = 500  # of a table; model.json has the rest
-MOST_FAULTS = 100  # of a table; manifest.json has the rest
 
 
 def page(saved: Saved) -> Page:
@@ -236,69 +233,6 @@ LEDGER = {
 }
 
 
-def site_table(made: Page, saved: Saved) -> None:
-    sites = saved.manifest["sites"]
-    counts = [key for key in ("dropped", "filled") if any(site.get(key) for site in sites)]
-    losses = ["loss"] if all(site["loss"] is not None for site in sites) else []
-    keys = ["name", "rows", *counts, "weight", *losses]
-    outcomes = list(dict.fromkeys(key for site in sites for key in site.get("outcome", ())))
-    several = isinstance(saved.spec.target, tuple)
-    of_target = [key if several else f"{saved.model['target']}: {key}" for key in outcomes]
-    rest = lambda site: [site.get("outcome", {}).get(key, 0) for key in outcomes]
-    made.table(
-        [{"name": "site", "filled": "values filled in"}.get(key, key) for key in keys] + of_target,
-        [[site[key] for key in keys] + rest(site) for site in sites],
-        "The loss is the mean over a site's rows, without the penalty." if losses else "",
-    )
-
-
-def data(made: Page, saved: Saved) -> None:
-    agreement, spec = saved.manifest["agreement"], saved.spec
-    facts = {"rows": f"{sum(agreement['rows']):,}", "features": len(agreement["features"])}
-    if agreement["classes"]:
-        facts["classes"] = ", ".join(map(called, agreement["classes"]))
-    facts["missing values"] = {
-        "refuse": "none",
-        "drop": "their rows were dropped",
-        "mean": "filled with the mean over all sites",
-    }[spec.missing]
-    if (schema := schema_of(saved.model)) is not None:
-        facts["missing values"] += ", unless the schema says otherwise"
-    made.facts(facts)
-    if schema is not None:
-        used = set(agreement["features"])
-        made.table(
-            ["column", "kind", "features", "what the numbers mean", "missing"],
-            [
-                [
-                    name,
-                    column.name,
-                    uses(schema, name, used, saved),
-                    column.words,
-                    column.missing or spec.missing,
-                ]
-                for name, column in schema.columns.items()
-            ],
-            "The columns, as the schema has them.",
-        )
-    if any(agreement["centre"]):
-        columns = zip(*(agreement[key] for key in ("features", "centre", "scale")), strict=True)
-        made.table(
-            ["feature", "mean", "standard deviation"],
-            [list(row) for row in columns][:MOST_ROWS],
-            "Over all sites, from each site's counts, means and sums of squares.",
-        )
-    made.text("No row of data is in this report, nor did any leave its site.")
-
-
-def uses(schema: Schema, name: str, used: Collection[str], saved: Saved) -> str:
-    """What a column gives to the model."""
-    if name in columns_of(saved.spec):
-        return "the target"
-    found = [feature for feature in schema.made_of(name) if feature in used]
-    return ", ".join(found) or "none"
-
-
 def again(made: Page, saved: Saved) -> None:
     manifest = saved.manifest
     made.code(manifest["command"])
@@ -308,52 +242,6 @@ def again(made: Page, saved: Saved) -> None:
     same = "The same data, options and versions give the same model, bit for bit."
     if rows:
         made.table(["site", "SHA-256 of its data"], rows, same)
-
-
-def deployment(made: Page, saved: Saved) -> None:
-    """What real sites add: who took part, what went wrong, what was sent."""
-    held = saved.manifest["deployment"]
-    rounds, sites = saved.model["certificate"]["rounds"], held["sites"]
-    always = all(site["rounds"] == rounds for site in sites.values())
-    who = "Every site took part in every round." if always else "Not every site was in every round."
-    again = count(held["resumed"], "time")
-    made.text(f"{who} The run was resumed {again}." if held["resumed"] else who)
-    secure = "TLS, sites known by their keys" if held["secure"] else "in the clear"
-    quorum = f"{held['quorum']} of {count(len(sites), 'site')}"
-    facts = {"connection": secure, "quorum": quorum}
-    if masking := held.get("masking"):
-        facts |= {
-            "masked": "the server saw sums over all sites and nothing of any one; all of them "
-            "followed the run and signed its model",
-            "members' words": masking["words"],
-        }
-    made.facts(facts)
-    rows = [[name, site["rounds"], *sizes(site)] for name, site in sites.items()]
-    made.table(
-        ["site", "rounds", "payload up", "payload down", "Flower up", "Flower down"],
-        [*rows, ["all", "", *sizes(held["traffic"])]],
-        "Bytes as measured by the server. Payload is the numbers exchanged; Flower's are whole "
-        "messages, headers and repetitions included, to which HTTP and TLS add theirs.",
-    )
-    faults(made, held["faults"])
-
-
-def sizes(ways: Any) -> list[str]:
-    return [size(ways[way][what]) for what in ("payload", "wire") for way in ("up", "down")]
-
-
-def faults(made: Page, found: list[dict[str, Any]]) -> None:
-    if not found:
-        made.text("Nothing went wrong.")
-        return
-    moment = lambda fault: datetime.datetime.fromtimestamp(fault["time"], datetime.UTC)
-    more = f" {len(found) - MOST_FAULTS} more are in manifest.json." * (len(found) > MOST_FAULTS)
-    told = lambda f: [f"{moment(f):%Y-%m-%d %H:%M:%S}", f["step"], f["site"], f["sentence"]]
-    made.table(
-        ["time (UTC)", "step", "site", "what went wrong"],
-        [told(fault) for fault in found[:MOST_FAULTS]],
-        "What was late, lost or refused, none of which entered the model." + more,
-    )
 
 
 always = lambda saved: True

@@ -27,7 +27,8 @@ from proxfl.deploy.transport.flower.site import (
     attend,
 )
 from proxfl.storage.files import write_text
-from proxfl.train.evaluate import Applied, evaluate
+from proxfl.train.applied import Applied
+from proxfl.train.evaluate import evaluate
 from proxfl.train.folder import read, read_model
 from tests.cli.world import proxfl
 from tests.deploy.field import NAMES, Field

@@ -25,8 +25,9 @@ from proxfl.losses.cells import CELLS, WIDTH, cell_of
 from proxfl.losses.targets import probabilities
 from proxfl.problem import Problem
 from proxfl.prox import L1
+from proxfl.train.applied import SiteRows
 from proxfl.train.choice import Choice
-from proxfl.train.evaluate import SiteRows, drawn_sums, site_sums
+from proxfl.train.evaluate import drawn_sums, site_sums
 from proxfl.train.spec import Spec
 from tests.deploy.leaving import leaving
 from tests.deploy.red_team import (

@@ -36,8 +36,9 @@ from proxfl.report.training import save
 from proxfl.storage import documents
 from proxfl.tables import Schema
 from proxfl.train.agreement import summarise
+from proxfl.train.applied import Applied
 from proxfl.train.choice import Choice
-from proxfl.train.evaluate import Applied, How, evaluate, evaluated, tell
+from proxfl.train.evaluate import How, evaluate, evaluated, tell
 from proxfl.train.folder import read_model
 from proxfl.train.spec import Spec
 from proxfl.train.train import train

@@ -14,7 +14,8 @@ from proxfl.deploy.site.office import Office
 from proxfl.storage.files import write_text
 from proxfl.tables import Schema
 from proxfl.tables.describe import describe
-from proxfl.train.evaluate import Applied, evaluate
+from proxfl.train.applied import Applied
+from proxfl.train.evaluate import evaluate
 from proxfl.train.folder import read_model, write
 from tests.deploy.field import LOOSE, NAMES, Field
 from tests.deploy.processes import Deployment, commands

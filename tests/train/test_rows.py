@@ -11,7 +11,8 @@ import statsmodels.api as sm
 from proxfl.deploy.protocol.study import make_evaluation
 from proxfl.deploy.site.policy import Policy
 from proxfl.train import folder as results
-from proxfl.train.evaluate import Applied, How
+from proxfl.train.applied import Applied
+from proxfl.train.evaluate import How
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
 from tests.cli.world import proxfl

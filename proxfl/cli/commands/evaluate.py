@@ -72,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
 def loaded(model: Path, schema: Path | None) -> Any:
     """A model and how it reads files."""
     from proxfl.tables import Schema
-    from proxfl.train.evaluate import Applied
+    from proxfl.train.applied import Applied
     from proxfl.train.folder import read_model
 
     return Applied.of(*read_model(model), None if schema is None else Schema.read(schema))

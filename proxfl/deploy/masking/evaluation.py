@@ -18,16 +18,8 @@ from proxfl.deploy.masking.replica import Ask, Question
 from proxfl.deploy.masking.training import size_of
 from proxfl.deploy.protocol.study import Study, applied
 from proxfl.tables import Table
-from proxfl.train.evaluate import (
-    Applied,
-    Draw,
-    Evaluation,
-    EvaluationSums,
-    SiteRows,
-    judged_by,
-    site_sums,
-    tell,
-)
+from proxfl.train.applied import Applied, SiteRows
+from proxfl.train.evaluate import Draw, Evaluation, EvaluationSums, judged_by, site_sums, tell
 
 SCORES, DRAWS = KINDS = ("scores", "draws")
 MOST = 2**21  # numbers of all sites together in one exchange: each site gets them all

@@ -40,8 +40,9 @@ from proxfl.storage.files import write_bytes
 from proxfl.storage.toml import parsed
 from proxfl.storage.typed import misfit
 from proxfl.tables import Schema, Table, read_site
+from proxfl.train.applied import Applied
 from proxfl.train.choice import Choice
-from proxfl.train.evaluate import Applied, How
+from proxfl.train.evaluate import How
 from proxfl.train.folder import parsed_model
 from proxfl.train.folds import names_of
 from proxfl.train.privacy import Noise, noise_of

@@ -26,10 +26,7 @@ def in_the_clear(run: StudyRun) -> dict[str, Described]:
 
 def masked(run: StudyRun) -> dict[str, Described]:
     """Every column overall, by sites that follow; a run that was interrupted goes on."""
-    program = MaskedRun(run).in_private(lambda charter: MaskedDescription(run.study))
-    if program.found is None:
-        raise RuntimeError("A description that has ended has found something.")
-    return program.found
+    return MaskedRun(run).in_private(lambda charter: MaskedDescription(run.study))
 
 
 def save(run: StudyRun, found: Mapping[str, Described]) -> None:

@@ -30,10 +30,7 @@ def in_the_clear(run: StudyRun) -> Evaluation:
 
 def masked(run: StudyRun) -> Evaluation:
     """The overall scores, by sites that follow; a run that was interrupted goes on."""
-    program = MaskedRun(run).in_private(lambda charter: MaskedEvaluation(run.study))
-    if program.found is None:
-        raise RuntimeError("An evaluation that has ended has found something.")
-    return program.found
+    return MaskedRun(run).in_private(lambda charter: MaskedEvaluation(run.study))
 
 
 def read_sums(site: str, answer: Mapping[str, Any], study: Study) -> EvaluationSums:

@@ -58,10 +58,13 @@ class MaskedRun:
 
         return self.conduct(program_of, journal, keep)
 
-    def in_private(self, program_of: Callable[[Charter], P]) -> P:
-        """A program that comes to no model: its sums are not among the results."""
+    def in_private(self, program_of: Callable[[Charter], Any]) -> Any:
+        """What a program has found that comes to no model: its sums are not among the results."""
         journal = Journal(self.run.private_exchanges)
-        return self.conduct(program_of, journal, journal.add)[0]
+        program, _ = self.conduct(program_of, journal, journal.add)
+        if program.found is None:
+            raise RuntimeError("A program that has ended has found something.")
+        return program.found
 
     def conduct(
         self,

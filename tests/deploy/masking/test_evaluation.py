@@ -12,7 +12,8 @@ from proxfl.deploy.server import evaluation
 from proxfl.deploy.server.inquiry import TooFewSites
 from proxfl.deploy.server.program import result_of
 from proxfl.deploy.site.draws import UP_TO, secret_draws
-from proxfl.train.evaluate import Applied, How, evaluate
+from proxfl.train.applied import Applied
+from proxfl.train.evaluate import How, evaluate
 from proxfl.train.folder import read_model, write
 from tests.deploy.field import LOOSE, NAMES, Field
 from tests.deploy.masking.test_federate import Crash, at_step, crash
