@@ -7,9 +7,9 @@ import numpy as np
 
 from proxfl.estimators.shared import Federated, rows_that_count
 from proxfl.losses import outcome
-from proxfl.losses.grouped import ratio
-from proxfl.losses.scorecards import Rows
-from proxfl.losses.survival import Survival
+from proxfl.losses.scores.grouped import ratio
+from proxfl.losses.scores.scorecards import Rows
+from proxfl.losses.survival.target import Survival
 from proxfl.precision import precision
 
 

@@ -25,7 +25,7 @@ from proxfl.losses.negbin import NegativeBinomial as NegativeBinomial
 from proxfl.losses.gamma import Gamma as Gamma
 from proxfl.losses.cox import Cox as Cox
 from proxfl.losses.site_intercept import SiteIntercept as SiteIntercept
-from proxfl.losses.outcomes import outcome as outcome
+from proxfl.losses.survival.outcomes import outcome as outcome
 from proxfl.losses.clipped import Clipped as Clipped
 from proxfl.losses.sigmoid import SigmoidLoss as SigmoidLoss
 from proxfl.errors import InputError

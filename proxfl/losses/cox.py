@@ -23,12 +23,12 @@ from jax.scipy.special import xlogy
 from jaxtyping import Array, Float
 
 from proxfl.errors import InputError
-from proxfl.losses.concordance import concordance
 from proxfl.losses.linear import Linear, setting
-from proxfl.losses.outcomes import Outcome, at_risk, in_units
-from proxfl.losses.risk import Risk, Row, expected, risk_of
 from proxfl.losses.rowwise import counted
-from proxfl.losses.survival import SURVIVAL
+from proxfl.losses.survival.concordance import concordance
+from proxfl.losses.survival.outcomes import Outcome, at_risk, in_units
+from proxfl.losses.survival.risk import Risk, Row, expected, risk_of
+from proxfl.losses.survival.target import SURVIVAL
 from proxfl.options.kinds import one_of
 
 # A site tells its curve at so many times, evenly spaced up to so many times its mean; and where

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from proxfl.errors import InputError
-from proxfl.losses import scorecards
-from proxfl.losses.scorecards import Scorecard
+from proxfl.losses.scores import scorecards
+from proxfl.losses.scores.scorecards import Scorecard
 from proxfl.options import Option
 from proxfl.options.kinds import NAMES, optional
 

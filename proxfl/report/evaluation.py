@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from proxfl.console.words import called, count, csv_cell
 from proxfl.drawing import plots
-from proxfl.losses.cells import WIDTH
+from proxfl.losses.scores.cells import WIDTH
 from proxfl.report.page import Page
 from proxfl.storage import documents
 from proxfl.storage.files import whole_folder, write_text

@@ -16,8 +16,8 @@ import numpy as np
 
 from proxfl.errors import InputError
 from proxfl.losses.base import padded
-from proxfl.losses.grouped import Curve, Sums, ratio
-from proxfl.losses.scorecards import Rows, Scorecard
+from proxfl.losses.scores.grouped import Curve, Sums, ratio
+from proxfl.losses.scores.scorecards import Rows, Scorecard
 from proxfl.precision import precision
 from proxfl.tables import Table
 from proxfl.tables.formats import Source

@@ -21,7 +21,7 @@ import numpy as np
 from proxfl.engine.messages import message_bytes
 from proxfl.errors import InputError
 from proxfl.losses import coef_of
-from proxfl.losses.scorecards import Rows
+from proxfl.losses.scores.scorecards import Rows
 from proxfl.points import Point
 from proxfl.precision import precision
 from proxfl.problem import Shard

@@ -21,7 +21,7 @@ from proxfl.deploy.site.guard import effective
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.reception import Reception
 from proxfl.losses import Logistic
-from proxfl.losses.cells import CELLS, WIDTH, cell_of
+from proxfl.losses.scores.cells import CELLS, WIDTH, cell_of
 from proxfl.losses.targets import probabilities
 from proxfl.problem import Problem
 from proxfl.prox import L1

@@ -12,9 +12,9 @@ from statsmodels.duration.hazard_regression import PHReg
 
 from proxfl import losses
 from proxfl.losses import Cox
-from proxfl.losses.concordance import concordance
-from proxfl.losses.recalibrated import SLOPES, derivatives, root
-from proxfl.losses.scorecards import Rows
+from proxfl.losses.scores.scorecards import Rows
+from proxfl.losses.survival.concordance import concordance
+from proxfl.losses.survival.recalibrated import SLOPES, derivatives, root
 
 ROWS = 24
 TIES = ("breslow", "efron")

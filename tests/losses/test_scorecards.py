@@ -8,9 +8,9 @@ import statsmodels.api as sm
 from sklearn import metrics
 
 from proxfl.losses import Poisson, Softmax, Squared
-from proxfl.losses.cells import CELLS, WIDTH
-from proxfl.losses.grouped import FEWEST, GROUPS, calibration_and_residuals, tenths
-from proxfl.losses.scorecards import CLASSES, MEANS, NUMBERS, TWO_CLASSES, Rows
+from proxfl.losses.scores.cells import CELLS, WIDTH
+from proxfl.losses.scores.grouped import FEWEST, GROUPS, calibration_and_residuals, tenths
+from proxfl.losses.scores.scorecards import CLASSES, MEANS, NUMBERS, TWO_CLASSES, Rows
 from proxfl.losses.targets import probabilities
 
 rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from proxfl.losses.grouped import Curve, Sums, in_groups, ratio
+from proxfl.losses.scores.grouped import Curve, Sums, in_groups, ratio
 
 WIDTH = 0.002  # of a cell, in log odds
 END = 20.0  # beyond which all is one cell: there, probabilities are within 2e-9 of 0 or 1

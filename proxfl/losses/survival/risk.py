@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from proxfl.losses.outcomes import NOTHING, Outcome, in_units
+from proxfl.losses.survival.outcomes import NOTHING, Outcome, in_units
 
 Row = Float[Array, " rows"]
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from proxfl.losses.outcomes import Outcome
+from proxfl.losses.survival.outcomes import Outcome
 
 Weights = Float[Array, " rows"]
 Places = Int[Array, " rows"]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from proxfl.losses.cells import (
+from proxfl.losses.scores.cells import (
     COUNTED,
     STEP,
     auc,
@@ -23,7 +23,7 @@ from proxfl.losses.cells import (
     precision_recall,
     roc,
 )
-from proxfl.losses.grouped import Curve, Sums, calibration_and_residuals, ratio, tenths
+from proxfl.losses.scores.grouped import Curve, Sums, calibration_and_residuals, ratio, tenths
 
 MEANS = ("log_loss", "brier")  # of classes
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from proxfl.errors import InputError
 from proxfl.losses.base import padded
-from proxfl.losses.cells import CELLS, cell_of
-from proxfl.losses.concordance import concordance
-from proxfl.losses.grouped import in_groups, ratio
-from proxfl.losses.outcomes import Outcome, outcome
-from proxfl.losses.recalibrated import SLOPES, derivatives, root
-from proxfl.losses.risk import expected, risk_of
-from proxfl.losses.scorecards import Rows, Scorecard
+from proxfl.losses.scores.cells import CELLS, cell_of
+from proxfl.losses.scores.grouped import in_groups, ratio
+from proxfl.losses.scores.scorecards import Rows, Scorecard
+from proxfl.losses.survival.concordance import concordance
+from proxfl.losses.survival.outcomes import Outcome, outcome
+from proxfl.losses.survival.recalibrated import SLOPES, derivatives, root
+from proxfl.losses.survival.risk import expected, risk_of
 from proxfl.losses.targets import Target, refuse
 from proxfl.options import Option
 from proxfl.options.kinds import TEXT, optional

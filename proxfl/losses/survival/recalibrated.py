@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from proxfl.losses.outcomes import Outcome, inverse
+from proxfl.losses.survival.outcomes import Outcome, inverse
 
 SLOPES = np.r_[-4:0:0.25, 0:2:0.0625, 2:12.5:0.5]  # it bends most between 0 and 2
 WIDEST = 600.0  # of s z at a site: the numbers exp(s z) of its rows are then none of them 0
