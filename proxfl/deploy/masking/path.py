@@ -18,16 +18,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from proxfl.deploy.masking.messages import Charter
 from proxfl.deploy.masking.replica import Ask, Question
 from proxfl.deploy.masking.training import (
     MaskedTraining,
     refuse_chosen_start,
     size_of,
 )
+from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.protocol.trees import pack
 from proxfl.engine.masked import means
 from proxfl.errors import InputError
-from proxfl.losses.targets import Label
 from proxfl.points import Point
 from proxfl.precision import precision
 from proxfl.problem import Problem, Shard
@@ -80,17 +81,16 @@ class PathOfSums(MaskedTraining):
 
     def __init__(
         self,
-        spec: Spec,
-        members: int,
-        choice: Choice,
-        folds: tuple[str, ...],
-        features: tuple[str, ...],
-        labels: Sequence[Label] = (),
+        study: Study,
+        charter: Charter,
         watch: Callable[[Driver, list[Record]], None] = lambda driver, records: None,
         progress: Callable[[int], None] = lambda done: None,
     ):
-        super().__init__(spec, members, features, labels, watch)
-        self.choice, self.folds, self.progress = choice, folds, progress
+        if study.choice is None:
+            raise ValueError("A study of a path has a choice.")
+        refuse_path(study.spec, study.choice, len(study.sites), study.masked)
+        super().__init__(study.spec, len(study.sites), *charter, watch)
+        self.choice, self.folds, self.progress = study.choice, study.folds, progress
         self.path: RegularisationPath | None = None
         self.validation: Validation | None = None
 

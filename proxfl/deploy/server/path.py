@@ -78,14 +78,9 @@ def save(run: StudyRun, found: FoundPath) -> None:
 
 
 def program_of(run: StudyRun, charter: Charter) -> PathOfSums:
-    study, ledger = run.study, run.federation.ledger
-    if study.choice is None:
-        raise ValueError("A study of a path has a choice.")
-    sets = (study.choice, study.folds)
-    about = (study.spec, len(study.sites), *sets, charter.features, charter.labels)
-    tell = lambda done: run.status.tell(models=done, **so_far(ledger))
-    made = PathOfSums(*about, watch=run.watch, progress=tell)
-    run.status.tell(state=TRAINING, models_in_all=study.choice.points * made.sets_in_all)
+    tell = lambda done: run.status.tell(models=done, **so_far(run.federation.ledger))
+    made = PathOfSums(run.study, charter, run.watch, tell)
+    run.status.tell(state=TRAINING, models_in_all=made.choice.points * made.sets_in_all)
     return made
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from proxfl.deploy.masking.messages import Charter, charter_in, question_in
-from proxfl.deploy.masking.path import PathOfSums, models_in, refuse_path
+from proxfl.deploy.masking.path import PathOfSums, models_in
 from proxfl.deploy.masking.path_answering import PathAnswers
 from proxfl.deploy.masking.training import SETUP
 from proxfl.deploy.protocol.study import Study, read_table
@@ -45,11 +45,7 @@ class Agreed(TypedDict):
 
 def path_at(seat: Seat, folder: Path, charter: Charter) -> tuple[PathOfSums, PathAnswers]:
     """The program of a study, and what a site answers to it, by its rules on rows."""
-    study = seat.study
-    if study.choice is None:
-        raise ValueError("A study of a path has a choice.")
-    refuse_path(study.spec, study.choice, len(study.sites), study.masked)
-    run = PathOfSums(study.spec, len(study.sites), study.choice, study.folds, *charter)
+    study, run = seat.study, PathOfSums(seat.study, charter)
     number = study.sites.index(seat.name)
     return run, PathAnswers(run, number, seat.table, folder, *guards(seat.share))
 

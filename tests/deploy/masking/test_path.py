@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 from proxfl.deploy.masking.answering import TOO_LARGE
+from proxfl.deploy.masking.messages import Charter
 from proxfl.deploy.masking.path import PLACES, PathOfSums
 from proxfl.deploy.masking.path_answering import PathAnswers
 from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.protocol.study import make_study
 from proxfl.train.choice import Choice
-from proxfl.train.folds import names_of, path_with_folds
+from proxfl.train.folds import path_with_folds
 from proxfl.train.spec import Spec, loss_of
 from proxfl.train.train import read_tables
 
@@ -76,14 +78,13 @@ def same(problem):
 
 def from_sums(spec, choice, tables):
     """The program of a path over sums that nobody masks; and what was asked."""
-    about = (spec.replace(**{choice.sweep: 1.0}), len(NAMES), choice, names_of(choice, NAMES))
-    features, asked = tables[0].features, []
+    study, asked = make_study("path", "field", NAMES, spec, unmasked=True, choice=choice), []
     classes = loss_of(spec).target.labels
     labels = sorted({label for table in tables for label in classes(table.y)})
-    sites = []
-    for i, table in enumerate(tables):
-        sites.append(PathAnswers(PathOfSums(*about, features, labels), i, table, Path(".")))
-    program = PathOfSums(*about, features, labels)
+    charter, here = Charter(tables[0].features, tuple(labels)), Path(".")
+    each = enumerate(tables)
+    sites = [PathAnswers(PathOfSums(study, charter), i, table, here) for i, table in each]
+    program = PathOfSums(study, charter)
 
     def ask(question):
         asked.append(question)
