@@ -104,8 +104,8 @@ class RemoteFederation(Federation):
                 about = (experiment.problem, experiment.shard, dict(payload))
                 shape = jax.eval_shape(TASKS[task], *about)
                 read = self.listener(task, payload, shape)
-            requests = self.requests(booked or task, headers, settings, question)
-            found = self.inquire(requests, wire.ANSWER, read)
+            values = settings, question
+            found = self.inquire(booked or task, headers, values, wire.ANSWER, read)
         return {site: found[site] for site in self.names}
 
     def listener(self, task: str, payload: Mapping[str, Any], shape: Any) -> Read:
@@ -143,8 +143,8 @@ class RemoteFederation(Federation):
             shape = experiment.messages[call.exchange]
             settings = settings_of(algorithm, experiment.algorithm)
             read, question = self.reader(shape, exact), named_arrays(down)
-            requests = self.requests("round", self.headers(call), settings, question)
-            found = self.inquire(requests, wire.UPLINK, read, algorithm.needs_everyone)
+            about = "round", self.headers(call), (settings, question), wire.UPLINK, read
+            found = self.inquire(*about, algorithm.needs_everyone)
             diverged = {site: a for site, a in found.items() if isinstance(a, Diverged)}
             if diverged:
                 self.note_overflow(call.step, diverged)
@@ -208,18 +208,20 @@ class RemoteFederation(Federation):
         since = {site: self.numbered(step) for site in sites} if step == counted else {}
         return self.standing | since
 
-    def requests(
-        self, name: str, headers: Sequence[Header], settings: wire.Arrays, payload: wire.Arrays
-    ) -> dict[str, Request]:
-        """The same question to some sites; it stands in the books by this name, once."""
-        self.ledger.exchanges[name] += 1
-        size, encoded = wire.payload_bytes(payload), lambda h: wire.encode(h, settings, payload)
-        return {self.names[h.site]: Request(h, encoded(h), size, name) for h in headers}
-
     def inquire(
-        self, requests: dict[str, Request], kind: int, read: Read, everyone: bool = True
+        self,
+        name: str,
+        headers: Sequence[Header],
+        values: tuple[wire.Arrays, wire.Arrays],
+        kind: int,
+        read: Read,
+        everyone: bool = True,
     ) -> dict[str, Any]:
-        """What was read of the sites' replies, which are of one kind."""
+        """Ask the same of some sites, settings and a payload; what was read of their replies, which
+        are of one kind."""
+        self.ledger.exchanges[name] += 1
+        size, encoded = wire.payload_bytes(values[1]), lambda h: wire.encode(h, *values)
+        requests = {self.names[h.site]: Request(h, encoded(h), size, name) for h in headers}
         common = (self.transport, self.attendance, self.ledger, self.patience)
         return Inquiry(*common, requests, kind, read, everyone).run()
 
