@@ -10,7 +10,6 @@ ALLOWED = {
     "ConvergenceWarning": "that of the estimators is scikit-learn's as well as ours",
     "Model": "of a method, what its server broadcasts, as in its pseudocode",
     "Reply": "of a client to a server; under masks, of a member to all",
-    "Site": "of a deployment; of a survey, what one told",
     "Wanted": "of a design, the columns; of a driver, the solutions",
 }
 
