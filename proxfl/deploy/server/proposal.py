@@ -7,10 +7,7 @@ from proxfl.deploy.protocol.study import TAKES_PART, WAITS, Study
 from proxfl.deploy.server.federation import RemoteFederation
 from proxfl.deploy.server.inquiry import TooFewSites
 
-CHANGE = (
-    "Write another study that asks less, or have the sites' people change their policy.toml, or "
-    "mend a file that cannot be read"
-)
+CHANGE = "Write another study that asks less, or have the sites' people change their policy.toml"
 
 
 def propose(channel: RemoteFederation, study: Study) -> None:

@@ -157,7 +157,8 @@ class Reception:
             proposal = self.in_company(Proposal(study, table, *before, self.name, spent))
             against = list(self.office.policy.objections(proposal))
         except InputError as error:
-            told = Objection("its file cannot be read for the study; its log says why", str(error))
+            todo = "its file cannot be read for the study; its log says why, for its people to mend"
+            told = Objection(todo, str(error))
             return None, [told]
         found += against
         if self.office.approved(study.id):
