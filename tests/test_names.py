@@ -8,6 +8,7 @@ from tests.test_imports import modules
 # By name, why two folders may have one each.
 ALLOWED = {
     "ConvergenceWarning": "that of the estimators is scikit-learn's as well as ours",
+    "Memory": "of a method, what its clients keep; of Newton's, the last moves and turns",
     "Model": "of a method, what its server broadcasts, as in its pseudocode",
     "Reply": "of a client to a server; under masks, of a member to all",
     "Wanted": "of a design, the columns; of a driver, the solutions",

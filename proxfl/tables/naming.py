@@ -61,7 +61,8 @@ def seem_names(tables: Sequence[Table]) -> str:
     if any(is_sparse(table.A) for table in tables):
         return ""
     found: dict[str, list[str]] = {ROWS: [], GROUPS: []}
-    for j, name in enumerate(tables[0].features):
+    columns = range(tables[0].A.shape[1])  # none, where they are only described
+    for j, name in zip(columns, tables[0].features, strict=False):
         parts = [column[~np.isnan(column)] for column in (table.A[:, j] for table in tables)]
         if all((values == np.floor(values)).all() for values in parts):
             found[ROWS] += [name] * (names_rows(np.concatenate(parts)) or counts_rows(parts))
