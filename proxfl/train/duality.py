@@ -49,7 +49,7 @@ def duality_gap(
     if likely == 0:
         return None
     # What Fenchel's inequality leaves of the gap, but for the mean of the slopes.
-    value = float(g.value(jax.device_put(coef if unit is None else (coef.T * unit).T)))
+    value = float(value_of(g, coef if unit is None else (coef.T * unit).T))
     if wanted < value + penalty + likely * np.vdot(slope, coef) < np.inf:
         return np.inf
     question: dict[str, Any] = {"x": x}
@@ -72,6 +72,11 @@ def duality_gap(
 @partial(jax.jit, static_argnums=0)
 def correction(centring: Centring, mean: jax.Array) -> jax.Array:
     return centring.correction(mean)
+
+
+@jax.jit
+def value_of(g: Regulariser, x: Point):
+    return g.value(x)
 
 
 def conjugate(g: Regulariser, v: Point) -> tuple[float, float]:
