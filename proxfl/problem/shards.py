@@ -114,8 +114,13 @@ def as_array(leaf: Any) -> Any:
 def rows_of(site: Any, client: int) -> int:
     """How many examples a site holds, once its arrays are seen to agree and to be finite."""
     leaves = [as_array(leaf) for leaf in jax.tree.leaves(site)]
-    rows = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
-    if len(rows) != 1 or -1 in rows:
+    if not all(leaf.ndim for leaf in leaves):
+        raise ValueError(
+            f"Client {client} holds single numbers where arrays belong; make arrays of its lists, "
+            "as by numpy.asarray."
+        )
+    rows = {leaf.shape[0] for leaf in leaves}
+    if len(rows) != 1:
         raise ValueError(
             f"Client {client} has arrays of shapes {[leaf.shape for leaf in leaves]}; "
             "they need one common first axis, a row per example."

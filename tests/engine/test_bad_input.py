@@ -69,6 +69,11 @@ def test_arrays_of_one_client_that_disagree_on_the_rows():
         run(sites=[(np.zeros((4, cases.D)), np.ones(3))])
 
 
+def test_lists_where_arrays_belong():
+    with pytest.raises(ValueError, match="Client 0 holds single numbers.*numpy.asarray"):
+        run(sites=[(np.zeros((3, cases.D)).tolist(), [1.0, 2.0, 3.0])])
+
+
 def test_clients_that_disagree_on_the_features():
     sites = [(np.zeros((4, 6)), np.ones(4)), (np.zeros((4, 5)), np.ones(4))]
     with pytest.raises(ValueError, match=r"disagree on the shape of an example: \(5,\) and \(6,\)"):
