@@ -9,6 +9,9 @@ BENCH := .venv/.bench
 RELEASE := .venv/.release
 TORCH := .venv/.torch
 
+# Modules are compiled once, not in each process of each run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test soak torch check format bench bench-gpu docs pages build audit lock clean
 
 demo: $(BASE)

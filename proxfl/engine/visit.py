@@ -12,6 +12,7 @@ from proxfl.points import Scalar
 from proxfl.problem import Problem, Shard
 
 
+@jax.jit
 def round_key(key: PRNGKeyArray, *place: Any) -> PRNGKeyArray:
     """The key that belongs to a place, such as (round, exchange, client).
 
