@@ -198,7 +198,7 @@ def test_a_run_goes_on_while_its_gap_is_open_and_looks_seldom():
     settings, looked = Settings(tol=1e-3), []
     plain = solve(solver(settings=settings))
 
-    def gap(driver, x, objective):
+    def gap(driver, x, look, wanted):
         looked.append(driver.evaluate(x).loss)
         return 1.0 if len(looked) < 4 else 0.0
 
