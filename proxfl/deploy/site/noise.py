@@ -5,7 +5,8 @@ A method that adds noise at the client therefore gets a key made from 32 random 
 leave the site's folder, and from all that the client is about to use: its state, the message down,
 the settings, the place. The same question gets the same answer, also after a crash, which gives
 nothing new away; any other question gets noise of its own. Were the key one of the place alone, two
-questions about one round would carry the same noise, and their difference none.
+questions about one round would carry the same noise, and their difference none. A site draws its
+batches by such keys, too.
 
 The generator is JAX's: its keys have 64 bits, and it is made for simulation, not for cryptography.
 """

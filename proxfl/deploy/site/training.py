@@ -78,7 +78,7 @@ class TrainingSite:
         seat, study = self.seat, self.seat.study
         setup = {"summary": self.summary, "agree": self.agree}
         where = (study.id, study.sites, seat.name, seat.folder)
-        limits = Limits(seat.share, seat.questions, seat.account)
+        limits = Limits(seat.share, seat.questions, seat.account, secret=True)
         tasks = tasks_of(study.spec)
         if "survival" in tasks:
             tasks = {**tasks, "survival": coarse(tasks["survival"], seat.office.policy.count)}

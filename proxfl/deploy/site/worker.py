@@ -41,12 +41,14 @@ class Limits(NamedTuple):
 
     With a `share`, which no model but a linear one can have, answers that hang on few rows are
     refused; with `questions`, they are counted. With an `account` the site adds noise to what a
-    round sends, whatever the method, and counts it.
+    round sends, whatever the method, and counts it. `secret` batches are drawn by a secret of the
+    site: by the seed of the study the server would know which rows each answer is about.
     """
 
     share: float = 0.0
     questions: Questions | None = None
     account: Account | None = None
+    secret: bool = False
 
 
 NO_LIMITS = Limits()
@@ -79,7 +81,7 @@ class Worker:
         self.load = load
         self.tasks = tasks
         self.setup = setup or {}
-        self.share, self.questions, self.account = limits
+        self.share, self.questions, self.account, self.secret = limits
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
@@ -189,7 +191,8 @@ class Worker:
             if header.counted != wire.NEVER:
                 state = store.recall(header, state)
             place = (header.round, header.exchange, self.here)
-            if experiment.algorithm.client_noise:  # noise that the server could draw is none
+            batches = self.secret and experiment.problem.batch is not None
+            if experiment.algorithm.client_noise or batches:  # not for the server to draw, too
                 key = secret_key(self.folder, place, (algorithm, state, down))
             else:
                 key = round_key(jax.random.key(experiment.seed), *place)
