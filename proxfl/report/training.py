@@ -227,6 +227,7 @@ LEDGER = {
     "evaluate": "losses and full gradients, for the certificate",
     "imbalance": "mean of the slopes, for the duality gap",
     "conjugate": "conjugates of the losses, for the duality gap",
+    "hessian": "curvature, which tells collinear features",
     "information": "curvature and score products, for standard errors",
     "newton": "Newton steps: losses, gradients and Hessians, which tell second moments of features",
     "survival": "survival curves and concordance",

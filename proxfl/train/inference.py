@@ -108,7 +108,7 @@ def refuse_collinear(driver: Driver, spec: Spec) -> int:
     """
     if loss_of(spec).kinked:
         return 0
-    told = driver.federation.ask("information", {"x": driver.problem.x0})
+    told = driver.federation.ask("hessian", {"x": driver.problem.x0})
     refuse_singular(symmetric(np.asarray(driver.mean(told, "hessian"))))
     return 1
 

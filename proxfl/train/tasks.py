@@ -75,16 +75,25 @@ def newton(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict[str,
         lambda part: loss.total(part_way(x, u, part), shard.examples, weights),
         length * jnp.asarray(SHORTER, length.dtype),
     )
-    hessian = loss.hessian(point, shard.examples, weights, payload["features"])
+    curved = loss.hessian(point, shard.examples, weights, payload["features"])
     told = {
         "value": loss.total(point, shard.examples, weights),
         "gradient": loss.gradient(point, shard.examples, weights),
-        "hessian": upper(hessian),
+        "hessian": upper(curved),
     }
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(told)]).all()
     told = jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0.0), told)
     most = jnp.finfo(shorter.dtype).max
     return told | {"finite": finite, "shorter": jnp.where(jnp.isfinite(shorter), shorter, most)}
+
+
+@jax.jit
+def hessian(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict[str, Any]:
+    """The upper triangle of the Hessian at x."""
+    loss: Any = problem.loss
+    x, features = payload["x"], jnp.arange(features_of(payload["x"]), dtype=jnp.int32)
+    weights = shard.row_weights(dtype(x))
+    return {"hessian": upper(loss.hessian(x, shard.examples, weights, features))}
 
 
 @jax.jit
@@ -103,9 +112,8 @@ def information(problem: Problem, shard: Shard, payload: dict[str, Any]) -> dict
     features = jnp.arange(features_of(x), dtype=jnp.int32)
     B = augmented(shard.examples[0], features, x)
     products = lambda each: upper((B * each[:, None]).T @ B)
-    told = {
+    told = hessian(problem, shard, payload) | {
         "gradient": loss.gradient(x, shard.examples, weights),
-        "hessian": upper(loss.hessian(x, shard.examples, weights, features)),
         "products": products(squares),
         "squares": jnp.sum(squares),
     }
@@ -165,5 +173,6 @@ TASKS: dict[str, Callable[[Problem, Shard, dict[str, Any]], dict[str, Any]]] = {
     "conjugate": conjugate,
     "survival": survival,
     "newton": newton,
+    "hessian": hessian,
     "information": information,
 }

@@ -33,7 +33,7 @@ from proxfl.problem import Shard
 from proxfl.train.folds import deal_at
 from proxfl.train.tasks import TASKS
 
-MEANS = ("evaluate", "imbalance", "conjugate", "newton", "information")
+MEANS = ("evaluate", "imbalance", "conjugate", "newton", "hessian", "information")
 ALL = slice(None)
 
 

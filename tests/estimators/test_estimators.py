@@ -216,7 +216,7 @@ def test_standard_errors_are_those_of_the_command_line(loss):
     assert list(found.inference_) == list(known) == [*names, "intercept"]
     tables = (pd.DataFrame(told, dtype=float) for told in (found.inference_, known))
     pd.testing.assert_frame_equal(*tables, rtol=1e-7)
-    asked = ("agreement", "newton", "information")
+    asked = ("agreement", "newton", "hessian", "information")
     assert found.n_exchanges_ == sum(fit.ledger[kind].exchanges for kind in asked)
 
 

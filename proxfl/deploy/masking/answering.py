@@ -38,7 +38,7 @@ class MaskedSite:
         table: Table,
         folder: Path,
         guarded: Callable[[Problem], Problem] = lambda problem: problem,
-        enough: Callable[[Problem, Shard, Any], bool] = lambda problem, shard, x: True,
+        enough: Callable[[str, Problem, Shard, Any], bool] = lambda task, problem, shard, x: True,
     ):
         self.run, self.table = run, arranged(table, run.features)
         self.states = States(folder)
@@ -90,7 +90,7 @@ class MaskedSite:
         if task in STEPS_BACK:
             problem = self.guarded(problem)
         else:
-            sound = self.enough(problem, shard, payload["x"])
+            sound = self.enough(task, problem, shard, payload["x"])
         return in_sum(bounded(TASKS[task](problem, shard, payload)), self.mass), sound
 
     def prepared(self) -> tuple[Problem, Shard]:

@@ -37,7 +37,7 @@ class PathAnswers(MaskedSite):
         table: Table,
         folder: Path,
         guarded: Callable[[Problem], Problem] = lambda problem: problem,
-        enough: Callable[[Problem, Shard, Any], bool] = lambda problem, shard, x: True,
+        enough: Callable[[str, Problem, Shard, Any], bool] = lambda task, problem, shard, x: True,
     ):
         super().__init__(run, table, folder, guarded, enough)
         dealt = deal_at(run.spec, run.choice, self.table, number)
@@ -87,7 +87,7 @@ class PathAnswers(MaskedSite):
             return in_sum(empty, 0.0)
         told = TASKS["newton"](self.guarded(problem), self.shard(place, left), payload)
         out, x = self.out[place - 1], part_way(*(payload[name] for name in ("x", "u", "length")))
-        if place and out.rows and not self.enough(problem, self.shard(place, out), x):
+        if place and out.rows and not self.enough("newton", problem, self.shard(place, out), x):
             nothing = np.full_like(told["shorter"], TOO_LARGE)
             told = jax.tree.map(np.zeros_like, told) | {"shorter": nothing}  # as if it overflowed
         return in_sum(bounded(told), self.mass_of(left))
@@ -104,7 +104,7 @@ class PathAnswers(MaskedSite):
                 continue
             where = [i for i, (k, _) in enumerate(asked) if k == place]
             held, before = self.shard(place, out), self.shard(place, left if left.rows else out)
-            sound &= all(self.enough(problem, held, asked[i][1]["x"]) for i in where)
+            sound &= all(self.enough("evaluate", problem, held, asked[i][1]["x"]) for i in where)
             models = jax.tree.map(lambda *a: np.stack(a), *(asked[i][1]["x"] for i in where))
             losses, others = judged_by(loss, one(before), one(held), models)
             columns = [losses, *(others[name] for name in sorted(others))]

@@ -85,7 +85,7 @@ def training(site: "FollowingSite", charter: Charter) -> Parts:
     """A run of training, in which no answer hangs on few rows."""
     seat = site.seat
     run = MaskedTraining(seat.study.spec, len(seat.study.sites), *charter)
-    return run, MaskedSite(run, seat.table, site.folder, *guards(seat.share))
+    return run, MaskedSite(run, seat.table, site.folder, *guards(seat.shares))
 
 
 def path(site: "FollowingSite", charter: Charter) -> Parts:

@@ -47,7 +47,7 @@ def path_at(seat: Seat, folder: Path, charter: Charter) -> tuple[PathOfSums, Pat
     """The program of a study, and what a site answers to it, by its rules on rows."""
     study, run = seat.study, PathOfSums(seat.study, charter)
     number = study.sites.index(seat.name)
-    return run, PathAnswers(run, number, seat.table, folder, *guards(seat.share))
+    return run, PathAnswers(run, number, seat.table, folder, *guards(seat.shares))
 
 
 class PathSite:

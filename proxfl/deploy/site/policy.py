@@ -17,7 +17,7 @@ from proxfl.algorithms.accounting import composed
 from proxfl.console.words import called
 from proxfl.deploy.protocol.asks import ASKS
 from proxfl.deploy.site.columns import apart_from_a_number, used_columns
-from proxfl.deploy.site.guard import effective
+from proxfl.deploy.site.guard import Shares, effective
 from proxfl.deploy.site.proposal import Objection, Proposal
 from proxfl.losses.targets import Label
 from proxfl.options import Option, Options
@@ -54,14 +54,15 @@ class Policy(Options):
         """How many a study may ask, or all together that no person approved."""
         return int(self.questions_per_row * rows)
 
-    def share_for(self, about: Proposal) -> float:
+    def shares_for(self, about: Proposal) -> Shares:
         """The share of all rows, as one of those that count; and of these `count` at least, also
-        in a batch."""
+        in a batch. Products of gradients may hang on so few in an honest run: on `count`."""
         if not self.share:
-            return 0.0
+            return Shares()
         some = about.spec.batch or math.inf
         held = [(len(w), max(int((w > 0).sum()), 1)) for w in about.weights]
-        return max(max(self.share * rows / n, self.count / min(n, some)) for rows, n in held)
+        few = max(self.count / min(n, some) for _, n in held)
+        return Shares(max(few, *(self.share * rows / n for rows, n in held)), few)
 
     def beyond(self, spent: float) -> str:
         """A sentence if this cost is more than may be spent, as `accounting.composed` has it."""

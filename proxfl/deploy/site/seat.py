@@ -8,6 +8,7 @@ from proxfl.deploy.protocol.experiment import Experiment
 from proxfl.deploy.protocol.study import Study
 from proxfl.deploy.protocol.wire import BadMessage
 from proxfl.deploy.site.account import Account, account_of
+from proxfl.deploy.site.guard import Shares
 from proxfl.deploy.site.office import Office
 from proxfl.deploy.site.proposal import Proposal
 from proxfl.deploy.site.questions import Questions
@@ -42,13 +43,13 @@ class Seat:
         return self.office.fingerprint(self.table.fingerprint)
 
     @property
-    def share(self) -> float:
-        """The share of the rows that count which must be behind every answer.
+    def shares(self) -> Shares:
+        """The shares of the rows that count which must be behind every answer.
 
         Under noise, to fail where an answer hangs on few rows would tell of them.
         """
         about = Proposal(self.study, self.table, site=self.name)
-        return self.office.policy.share_for(about) if self.account is None else 0.0
+        return self.office.policy.shares_for(about) if self.account is None else Shares()
 
     def tell_of_rows(self) -> None:
         """Note that something is told of them, or refuse it; before anything is."""

@@ -57,7 +57,8 @@ def tasks_of(spec: Spec) -> Tasks:
     """
     if noise_of(spec) is not None:
         return {}
-    needed = {"newton": spec.algorithm in ("auto", "newton"), "information": spec.inference}
+    needed = {"newton": spec.algorithm in ("auto", "newton")}
+    needed |= dict.fromkeys(("hessian", "information"), spec.inference)
     return {name: task for name, task in TASKS.items() if needed.get(name, True)}
 
 
@@ -78,7 +79,7 @@ class TrainingSite:
         seat, study = self.seat, self.seat.study
         setup = {"summary": self.summary, "agree": self.agree}
         where = (study.id, study.sites, seat.name, seat.folder)
-        limits = Limits(seat.share, seat.questions, seat.account, secret=True)
+        limits = Limits(seat.shares, seat.questions, seat.account, secret=True)
         tasks = tasks_of(study.spec)
         if "survival" in tasks:
             tasks = {**tasks, "survival": coarse(tasks["survival"], seat.office.policy.count)}

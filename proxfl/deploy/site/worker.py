@@ -1,6 +1,5 @@
 """What a site answers: bytes in, bytes out, whatever carries them."""
 
-import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from proxfl.deploy.protocol.experiment import Experiment, check_sites, first_sta
 from proxfl.deploy.protocol.trees import finite, largest, pack, rebuild, unpack
 from proxfl.deploy.protocol.wire import BadMessage, Frame, Header
 from proxfl.deploy.site.account import Account
-from proxfl.deploy.site.guard import Guarded, share_at
+from proxfl.deploy.site.guard import Shares, guards
 from proxfl.deploy.site.noise import keep_noise, secret_key
 from proxfl.deploy.site.questions import Questions
 from proxfl.deploy.site.store import Store
@@ -39,13 +38,13 @@ Setup = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]
 class Limits(NamedTuple):
     """What keeps single rows out of a site's answers.
 
-    With a `share`, which no model but a linear one can have, answers that hang on few rows are
+    With `shares`, which no model but a linear one can have, answers that hang on few rows are
     refused; with `questions`, they are counted. With an `account` the site adds noise to what a
     round sends, whatever the method, and counts it. `secret` batches are drawn by a secret of the
     site: by the seed of the study the server would know which rows each answer is about.
     """
 
-    share: float = 0.0
+    shares: Shares = Shares()
     questions: Questions | None = None
     account: Account | None = None
     secret: bool = False
@@ -81,7 +80,8 @@ class Worker:
         self.load = load
         self.tasks = tasks
         self.setup = setup or {}
-        self.share, self.questions, self.account, self.secret = limits
+        self.shares, self.questions, self.account, self.secret = limits
+        self.guarded, self.enough = guards(self.shares)
         self.answers = {wire.HELLO: self.greet, wire.TASK: self.perform, wire.VISIT: self.visit}
 
     def answer(self, request: bytes) -> bytes:
@@ -128,8 +128,11 @@ class Worker:
                     raise BadMessage(f"Site {self.site} is not asked so: {error}") from None
                 if name in STEPS_BACK:
                     problem = self.guarded(problem)
-                else:
-                    self.check_share(experiment, question["x"])
+                elif not self.enough(name, problem, experiment.shard, question["x"]):
+                    raise BadMessage(
+                        f"Site {self.site} does not answer about this model: fewer of its rows "
+                        "would be behind the answer than its policy allows."
+                    )
                 self.count(experiment.shard.size)
                 found = self.tasks[name](problem, experiment.shard, question)
                 answer = named_arrays(found)
@@ -137,18 +140,6 @@ class Worker:
         else:
             raise BadMessage(f"Site {self.site} knows no task {name!r}.")
         return wire.encode(frame.header._replace(kind=wire.ANSWER), {}, answer)
-
-    def check_share(self, experiment: Experiment, x: Any) -> None:
-        """Refuse a question about a model at which few rows would be behind the answer."""
-        if self.share == 0:
-            return
-        found = float(share_at(experiment.problem, experiment.shard, x))
-        if not found >= self.share:
-            log.warning("Site %s: %.2g of its rows are behind an answer", self.site, found)
-            raise BadMessage(
-                f"Site {self.site} does not answer about this model: fewer of its rows would be "
-                "behind the answer than its policy allows."
-            )
 
     def count(self, rows: Any) -> None:
         """Refuse one question more than there may be of so many rows."""
@@ -162,12 +153,6 @@ class Worker:
             numbers = sum(len(a) if isinstance(a, str) else a.size for a in answer.values())
             about = {"request": frame.digest.hex(), "largest": sent, "numbers": numbers}
             self.questions.enter(what, setup=what in self.setup, **about)
-
-    def guarded(self, problem: Problem) -> Problem:
-        """The problem of which no gradient hangs on few rows, also inside local steps."""
-        if self.share == 0:
-            return problem
-        return dataclasses.replace(problem, loss=Guarded(problem.loss, self.share))
 
     def visit(self, frame: Frame) -> bytes:
         """One client's part of one exchange, on the disk before it is sent."""
@@ -206,7 +191,7 @@ class Worker:
             self.note("round", frame, up | info)
             if not (finite(up) and finite(info)):  # nothing is stored: this never happened
                 reason = f"The numbers of site {self.site} overflow at the model it was sent"
-                few = ", or hang on too few of its rows" if self.share else ""
+                few = ", or hang on too few of its rows" if self.shares.rows else ""
                 reason = f"{reason}{few}."
                 return wire.encode(header._replace(kind=wire.DIVERGED), {}, {"reason": reason})
             answer = wire.encode(header._replace(kind=wire.UPLINK), info, up)
