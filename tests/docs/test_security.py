@@ -44,6 +44,15 @@ OF_BITS = (
 )
 
 
+OF_TWO = ("isolate", "isolate, length 30", "tilt", "tilt, heavy tails", "outliers, heavy tails")
+SHARES = ("0", "0.01", "0.05")
+OF_SMALL = (
+    ", with Hessians",
+    " of 8 features, with Hessians",
+    ", a plan without Hessians",
+)
+
+
 def span(rows):
     low, high = min(rows), max(rows)
     word = "or" if high - low == 1 else "to"
@@ -56,6 +65,26 @@ def test_the_page_tells_what_the_red_team_took():
     _, table = (ROOT / "SECURITY.md").read_text().split("| attack | a site's policy | rows |\n")
     cells = re.findall(r"^\|.*\| \**([^|*]+?)\** \|$", table.split("\n\n")[0], re.MULTILINE)
     assert cells == [span(held[name]["rows"]) for name in TOLD]
+
+
+def test_the_page_tells_what_a_member_s_server_took():
+    page = (ROOT / "SECURITY.md").read_text()
+    held = json.loads((ROOT / "results" / "security" / "red_team_member.json").read_text())
+    taken = {name: span(told["rows"]) for name, told in held["attacks"].items()}
+    shares = [[taken[f"{name}, share {share}"] for share in SHARES] for name in OF_TWO]
+    plain = lambda cells: [[cell.strip("*") for cell in row] for row in cells]
+    assert plain(rows_of(page, "| attack on the sum of two sites |")) == shares
+    small = [[taken[f"solve all of 2 x 60 rows{more}"]] for more in OF_SMALL]
+    assert plain(rows_of(page, "| attack on the sum of two small sites |")) == small
+
+
+def test_the_page_on_masks_tells_how_another_processor_followed():
+    page = (ROOT / "docs" / "masking.md").read_text()
+    held = json.loads((ROOT / "results" / "processors" / "followed.json").read_text())
+    digits = lambda told: [*map(str, list(told.values())[:3]), f"{told['roundings apart']:,.1f}"]
+    told = [digits(told) for told in held["studies"].values()]
+    assert rows_of(page, "| study | steps | followed |") == told
+    assert held["test vectors alike bit for bit"] is True
 
 
 def rows_of(page, header):
