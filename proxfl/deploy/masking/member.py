@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from proxfl.deploy.masking.members import Members
 from proxfl.deploy.masking.record import Entry, Transcript
-from proxfl.deploy.masking.replica import Ended, Program, Question, Replica
+from proxfl.deploy.masking.replica import MODELS_APART, Ended, Program, Question, Replica
 from proxfl.deploy.masking.reply import Reply, reply, total, words_in
 from proxfl.deploy.masking.session import Hello, Refused, Session, greet, open_session
 from proxfl.deploy.masking.transcript import Request, first_tip, model_name, next_tip
@@ -195,7 +195,7 @@ class Member:
             came = self.follow(words.astype("<u8").tobytes())
         finally:
             self.forget()  # the sum is not on the disk: it may be asked for again
-        if not isinstance(came, Ended) or not model.agrees(came.model):
+        if not isinstance(came, Ended) or not model.agrees(came.model, MODELS_APART):
             raise Refused("This is not the model that this run has come to.")
         tip = next_tip(entry.tip, entry.step, words)
         return self.signer.sign(model_name(tip, model.content))

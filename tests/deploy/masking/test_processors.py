@@ -84,14 +84,14 @@ def test_a_site_that_rounds_otherwise_comes_to_the_model_of_the_others(tmp_path,
 PROBLEM = {"l1": 0.02, "algorithm": "decoupled", "rounds": 6, "precondition": False}
 
 
-def test_where_rounding_decides_a_site_says_which_step_it_does_not_follow(tmp_path, monkeypatch):
+def test_where_rounding_decides_a_site_does_not_sign_the_model(tmp_path, monkeypatch):
     """Two columns that are almost one: the run ends in a sentence, and waits for nobody."""
     field = made(tmp_path / "field", l1=1e-4)
     for file in field.files:
         table = pd.read_csv(file)
         table.assign(e=table["d"] + 1e-3 * table["e"]).to_csv(file, index=False)
     elsewhere(monkeypatch, 1e4)
-    words = r"south \(Site south does not answer: Step \d+ is not the question that follows"
+    words = r"south \(Site south does not sign: This is not the model that this run has come to"
     with pytest.raises(TooFewSites, match=words):
         field.run()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from proxfl.deploy.masking.record import FILE
-from proxfl.deploy.masking.replica import Question, Replica
+from proxfl.deploy.masking.replica import APART, Question, Replica
 from proxfl.deploy.masking.session import Refused
 from proxfl.deploy.masking.transcript import model_name
 from proxfl.engine import fixed_point, grid
@@ -100,7 +100,7 @@ def steered(party, change):
     "change",
     [
         lambda x: grid.rounded(x + 1e7 * np.eye(3)[0]),
-        lambda x: grid.rounded(x + 2.0**-23 * np.abs(x).max() * np.eye(3)[1]),
+        lambda x: grid.rounded(x + 2 * APART * np.abs(x).max() * np.eye(3)[1]),
         lambda x: x + 1e-3 * grid.step_of(x),
         lambda x: x.astype(np.float32),
         lambda x: x[:2],
@@ -134,9 +134,9 @@ def test_a_question_is_one_s_own_if_it_is_near_by_its_largest_number():
     own = {"x": np.array([2.0, 0.5]), "small": np.array(1e-20), "k": np.array([3])}
     asked = lambda **numbers: Question("gradient", own | numbers, 2).rounded()
     agrees = lambda **numbers: asked(**numbers).agrees(Question("gradient", own, 2))
-    for near in (0.0, 2.0**-30, -(2.0**-24)):
+    for near in (0.0, 2.0**-30, -APART):
         assert agrees(x=own["x"] + near) and agrees(small=np.array(near))
-    assert not agrees(x=own["x"] + 2.0**-22) and not agrees(small=np.array(2.0**-22))
+    assert not agrees(x=own["x"] + 4 * APART) and not agrees(small=np.array(4 * APART))
     assert not agrees(k=np.array([4])) and not agrees(x=np.array([2.0, np.inf]))
     nothing = Question("gradient", {"x": np.zeros(2)}, 2)
     tiny = Question("gradient", {"x": np.full(2, 2.0**-99)}, 2)
