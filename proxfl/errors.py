@@ -21,7 +21,7 @@ class DiskError(OSError):
     """The disk takes no more; the message names the file and says what to do."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error of others' code says, and of which kind it is where that is all it tells."""
     words = str(error).strip().splitlines()
     telling = words and not isinstance(error, LookupError)  # which says a key, and no more

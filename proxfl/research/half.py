@@ -18,7 +18,8 @@ def in_half(f: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
     """f in float16, for arrays in float32 and where JAX need not be exact; elsewhere f itself."""
 
     def computed(*args: Any) -> jax.Array:
-        exact = jax.config.jax_default_matmul_precision not in (None, "default")
+        precision = jax.config.jax_default_matmul_precision  # pyright: ignore -- made at run time
+        exact = precision not in (None, "default")
         if exact or any(a.dtype != jnp.float32 for a in jax.tree.leaves(args)):
             return f(*args)
         return restored(f(*jax.tree.map(halved, args)))
