@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from proxfl.precision import precision
 from proxfl.tables import Table
+from proxfl.train.path import ready
 from proxfl.train.spec import Spec
 from proxfl.train.train import train
+from proxfl.train.walk import solve
 
 ROWS, FEATURES = (23, 19), 7  # of this file alone, so that nothing is compiled before
 
@@ -32,14 +35,28 @@ def test_a_certified_model_takes_whole_steps_and_no_single_operations(intercept,
     with caplog.at_level(logging.WARNING, "jax"), jax.log_compiles():
         fit = train(spec, list(tables()))
     assert fit.solution.converged
-    compiled = {
-        record.getMessage().split("jit(")[1].split(")")[0]
-        for record in caplog.records
-        if record.getMessage().startswith("Compiling jit(")
-    }
+    compiled = set(names_of_programs(caplog))
     assert "learn" in compiled
     of_jax = {name for name in compiled if hasattr(jnp, name) or hasattr(jax.lax, name)}
     assert of_jax <= {"conjugate"}  # what sites are asked has that name too
+
+
+def names_of_programs(caplog):
+    messages = [record.getMessage() for record in caplog.records]
+    began = [message for message in messages if message.startswith("Compiling jit(")]
+    return [message.split("jit(")[1].split(")")[0] for message in began]
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_with_the_rows_at_hand_all_exchanges_are_one_program(loss, caplog):
+    """Also those of a loss whose Hessian is asked for once."""
+    spec = Spec(target="y", loss=loss, l1=0.01)
+    with precision(np.float64):
+        sites = ready(spec, list(tables()))
+        with caplog.at_level(logging.WARNING, "jax"), jax.log_compiles():
+            found, exchanges = solve(sites, spec)
+    assert found.converged and exchanges > 1
+    assert names_of_programs(caplog).count("exchanges") == 1
 
 
 def test_training_and_its_report_wait_for_no_part_of_scipy_but_sparse_arrays():

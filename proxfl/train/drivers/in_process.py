@@ -15,13 +15,14 @@ import numpy as np
 
 from proxfl.core import Regulariser
 from proxfl.engine.messages import message_bytes, one_of
+from proxfl.losses import features_of
 from proxfl.problem import Problem, Shard
 from proxfl.train.drivers.driver import Record
 from proxfl.train.drivers.judged import IDLE, IDLE_AT_END, Totals, question, shorter_length
 from proxfl.train.drivers.newton import State, learn
 from proxfl.train.drivers.together import Query, SharedExchange, Underway, unasked
 from proxfl.train.local import Traffic
-from proxfl.train.tasks import TASKS
+from proxfl.train.tasks import TASKS, upper
 
 MOST = 64  # exchanges in one call of the program
 
@@ -43,7 +44,7 @@ class InProcess(SharedExchange):
     ) -> list[tuple[State, list[Record]]]:
         after, asked = [], []
         for (g, place, state), features, goal, most in models:
-            about = self.problem, self.sets[place], g, state, features
+            about = self.problem, self.sets[place], g, state
             found, *log = exchanges(*about, goal, min(most, MOST), tol, exactness)
             columns, made = jax.device_get(log)
             rows = [Record(*(column[i].item() for column in columns)) for i in range(made)]
@@ -82,7 +83,6 @@ def exchanges(
     shards: Shard,
     g: Regulariser,
     state: State,
-    features: Any,
     goal: Any,
     most: Any,
     tol: Any,
@@ -93,6 +93,17 @@ def exchanges(
     Gives the state then; a record whose fields are columns, one row for each exchange; and how
     many there were.
     """
+    loss: Any = problem.loss
+    every = jnp.arange(features_of(problem.x0), dtype=jnp.int32)
+
+    def told(state):
+        """A quadratic loss has one Hessian, which is kept once it is known."""
+        whole = lambda: tell(problem, shards, question(state, every))
+        if not loss.quadratic:
+            return whole()
+        known = lambda: upper(state.known.hessian)
+        rest = lambda: tell(problem, shards, question(state, every[:0]))._replace(triangle=known())
+        return jax.lax.cond(jnp.isinf(state.known.loss), whole, rest)
 
     def go_on(carry):
         state, _, made = carry
@@ -102,12 +113,12 @@ def exchanges(
 
     def once(carry):
         state, log, made = carry
-        asked = question(state, features)
-        totals = tell(problem, shards, asked)
+        totals = told(state)
         unseen = jnp.full_like(totals.shorter, jnp.inf)
         after, seen = learn(g, state, totals._replace(shorter=unseen), exactness)
 
         def shorter():
+            asked = question(state, every[:0])
             length = shorter_length(g, state, tell(problem, shards, asked).shorter)
             return after._replace(step=state.step._replace(length=length))
 
