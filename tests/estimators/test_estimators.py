@@ -151,7 +151,11 @@ def test_the_weight_chosen_gives_the_model_kept(by):
         (FederatedLinearRegressionCV(rule="best"), (X, Y), "'rule' must be one of 1se, min"),
         (FederatedLogisticRegression(), (X, 0 * Y), "y has one class, .*; two or more are needed"),
         (FederatedLinearRegression(l2=0.1, inference=True), (X, Y), "not known with l2"),
-        (FederatedLinearRegression(inference=True), (X, Y, IDS, 1.0 + IDS), "count alike"),
+        (
+            FederatedLinearRegression(inference=True, site_weights="uniform"),
+            (X, Y, IDS),
+            "count alike",
+        ),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_in_a_sentence(estimator, arguments, words):
