@@ -31,6 +31,12 @@ def is_manifest(held: Any) -> bool:
     return isinstance(held, dict) and held.keys() in (MANIFEST, DEPLOYED)
 
 
+def counted(agreement: Any) -> Any:
+    """An agreement that says how much the rows of a site count: once each, if it does not say."""
+    silent = isinstance(agreement, dict) and "rows" in agreement
+    return {"counts": agreement["rows"], **agreement} if silent else agreement
+
+
 def manifest_now(held: Mapping[str, Any]) -> dict[str, Any]:
     algorithm = str(held["config"].get("algorithm"))
     return {

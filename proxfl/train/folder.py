@@ -302,6 +302,7 @@ def of_first_edition(path: Path, held: Any) -> dict[str, Any] | None:
         names = (HISTORY, ARRAYS, MODEL)
         found = {name: documents.read_bytes(path.with_name(name)) for name in names}
         held |= {"files": {name: documents.digest(data) for name, data in found.items()}}
+        held |= {"agreement": first.counted(held["agreement"])}
         documents.demand(path, held, Finished)
         return first.manifest_now(held)
     if not first.is_model(held):

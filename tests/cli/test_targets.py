@@ -60,7 +60,7 @@ def test_each_target_is_predicted_judged_and_reported(trained, sites):
     squares = np.mean((rows[TARGETS].to_numpy() - expected) ** 2)
     assert f"rmse {np.sqrt(squares):.4g}" in outcome.err
     page = (folder / "report.html").read_text()
-    assert "v: mean" in page and "The target is u and v and w." in page
+    assert "v: mean" in page and "The target is u, v and w." in page
 
 
 def test_the_rank_is_said_in_terminal_and_report(sites, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from proxfl.deploy.masking.answering import MaskedSite
 from proxfl.deploy.masking.record import Transcript
-from proxfl.deploy.masking.replica import Question
+from proxfl.deploy.masking.replica import APART, Question
 from proxfl.deploy.protocol import wire
 from proxfl.deploy.protocol.membership import Membership
 from proxfl.deploy.protocol.study import make_study
@@ -85,7 +85,7 @@ def test_a_server_alone_gets_no_model_of_its_own_answered(tmp_path, monkeypatch)
             return honest(run, call)
         asked = call.question
         held = {k: v for k, v in asked.numbers.items() if v.dtype.kind == "f"}
-        aside = {k: grid.sent(np.asarray(a * (1 + 1e-6))) for k, a in held.items()}
+        aside = {k: grid.sent(np.asarray(a * (1 + 4 * APART))) for k, a in held.items()}
         other = Question(asked.kind, asked.numbers | aside, asked.length)
         request = call.request._replace(question=other.content)
         return honest(run, call._replace(request=request, question=other))
