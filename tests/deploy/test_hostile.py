@@ -159,7 +159,10 @@ def added_up(folder, files, options, bad):
         question = question.rounded()
         said = {n: site(question)[0] for n, site in zip(NAMES, sites, strict=True)}
         said[BAD] = bad.tells(question, said[BAD])
-        return total(list(said.values()))
+        try:
+            return total(list(said.values()))
+        except OverflowError as beyond:  # at a site: it sets its flag, and the run ends
+            raise InputError(str(beyond)) from None
 
     try:
         run(ask)
@@ -188,7 +191,7 @@ def masked_outcome(folder, seed, judge):
     return {"end": "converged", "gap over tolerance": gap / options["tol"]}
 
 
-@seeds(12)
+@seeds(12, 2012, 2460)  # by these two, honest numbers went beyond fixed point
 @pytest.mark.filterwarnings("ignore:Not converged")
 def test_under_masks_no_single_lie_forges_a_certificate(seed, judges, tmp_path):
     """Sums were not held to anything: by a first answer times 1e5 a model of zeros converged."""

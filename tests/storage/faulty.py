@@ -164,5 +164,9 @@ def restore(folder: Path, tree: dict[str, Any]) -> None:
 def disk(root: Path, at: int = 0, error: int | None = None):
     """The disk under a folder, which fails at an operation."""
     made = Disk(root, at, error)
-    with mock.patch.object(files, "os", made), mock.patch.object(files, "shutil", made):
-        yield made
+    try:
+        with mock.patch.object(files, "os", made), mock.patch.object(files, "shutil", made):
+            yield made
+    finally:
+        if error:  # without power, what is held is needed until it is back
+            made.let_go()
