@@ -63,13 +63,19 @@ def test_seeds_that_were_counted_are_not_counted_again(folder, monkeypatch):
         outcomes.main()
 
 
-def test_the_rest_is_what_the_whole_has_not_reached(folder, monkeypatch):
+def reached_in_part(folder, monkeypatch):
+    """Two parts of five are gone through; what all five would have left."""
     reach(monkeypatch, "1/1")
     whole = (folder / "some.json").read_text()
     (folder / "some.json").unlink()
     for part in ("2/5", "4/5"):
         reach(monkeypatch, part)
     outcomes.main()
+    return whole
+
+
+def test_the_rest_is_what_the_whole_has_not_reached(folder, monkeypatch):
+    whole = reached_in_part(folder, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         reach(monkeypatch, "rest", until=125)
     assert "34 of 50" in (outcomes.main(), (folder / "table.md").read_text())[1]
@@ -79,12 +85,7 @@ def test_the_rest_is_what_the_whole_has_not_reached(folder, monkeypatch):
 
 
 def test_parts_share_what_the_whole_has_not_reached(folder, monkeypatch):
-    reach(monkeypatch, "1/1")
-    whole = (folder / "some.json").read_text()
-    (folder / "some.json").unlink()
-    for part in ("2/5", "4/5"):
-        reach(monkeypatch, part)
-    outcomes.main()
+    whole = reached_in_part(folder, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         reach(monkeypatch, "1/2", until=122)
     for part in ("2/2", "1/2"):
